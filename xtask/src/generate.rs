@@ -31,6 +31,9 @@ const GENERATED: &[Generated] =
 pub fn run(args: &Args) -> Result<ExitCode> {
     let root = workspace::root()?;
     let warpforge = workspace::build_warpforge(&root)?;
+    if !args.check {
+        bless(&root)?;
+    }
     let mut stale = Vec::new();
     for generated in GENERATED {
         let fresh = tempfile::tempdir()?;
@@ -44,6 +47,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(report(&stale, args.check))
+}
+
+/// Pages that a test prints and compares: it writes them instead. The check is the test itself.
+fn bless(root: &Path) -> Result<()> {
+    let mut command = workspace::cargo();
+    command.args("test --workspace --release --locked --quiet --test coverage".split(' '));
+    command.current_dir(root).env("WARPFORGE_TEST_BLESS", "1");
+    let status = Group::spawn(&mut command).context("could not start cargo")?.wait()?;
+    ensure!(status.success(), "the pages that tests print could not be written");
+    Ok(())
 }
 
 fn report(stale: &[PathBuf], check: bool) -> ExitCode {

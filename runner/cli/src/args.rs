@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{completions, config, doctor, man, schema, system};
+use crate::commands::{completions, config, conformance, doctor, hlo, man, schema, system};
 use crate::settings::{Color, Flag};
 
 const EXAMPLES: &str = "\
@@ -16,6 +16,10 @@ Examples:
   The machine itself, for people and for programs:
     warpforge system
     warpforge system --json | jq .cpu
+
+  A StableHLO program: is it valid, and what does it compute?
+    warpforge hlo check model.mlir
+    warpforge hlo run model.mlir --inputs x.safetensors --outputs y.safetensors
 
   Which settings are in force, and which file, variable or flag set them:
     warpforge config show
@@ -73,6 +77,8 @@ pub struct Global {
 pub enum Command {
     Doctor(doctor::Args),
     System(system::Args),
+    Hlo(hlo::Args),
+    Conformance(conformance::Args),
     Config(config::Args),
     Completions(completions::Args),
     Man(man::Args),

@@ -2,7 +2,9 @@
 
 pub mod completions;
 pub mod config;
+pub mod conformance;
 pub mod doctor;
+pub mod hlo;
 pub mod man;
 pub mod schema;
 pub mod system;
@@ -29,7 +31,11 @@ impl Context<'_> {
 /// that loads completions at its start must not fail over a typing error in some folder's file.
 pub fn needs_configuration(command: &Command) -> bool {
     match command {
-        Command::Doctor(_) | Command::System(_) | Command::Config(_) => true,
+        Command::Doctor(_)
+        | Command::System(_)
+        | Command::Hlo(_)
+        | Command::Conformance(_)
+        | Command::Config(_) => true,
         Command::Completions(_) | Command::Man(_) | Command::Schema(_) => false,
     }
 }
@@ -39,6 +45,8 @@ pub fn run(command: &Command, context: &Context<'_>, ui: &mut Ui) -> anyhow::Res
         Command::Doctor(args) => doctor::run(args, context, ui),
         Command::System(args) => system::run(args, ui),
         Command::Config(args) => config::run(args, context, ui),
+        Command::Hlo(args) => hlo::run(args, ui),
+        Command::Conformance(args) => conformance::run(args, ui),
         Command::Completions(args) => completions::run(args, ui),
         Command::Man(args) => man::run(args, ui),
         Command::Schema(args) => schema::run(args, ui),

@@ -10,6 +10,8 @@ mod exit;
 mod failure;
 mod settings;
 mod table;
+mod tensors;
+mod trace;
 mod ui;
 
 fn main() -> std::process::ExitCode {

@@ -6,7 +6,9 @@ use std::process::Stdio;
 
 use common::{Scratch, outcome};
 
-const VERBS: [&str; 6] = ["doctor", "system", "config", "completions", "man", "schema"];
+const VERBS: [&str; 8] =
+    ["doctor", "system", "hlo", "conformance", "config", "completions", "man", "schema"];
+const HLO_VERBS: [&str; 4] = ["check", "fmt", "run", "stats"];
 
 fn snapshot(name: &str, args: &[&str]) {
     let (code, out, err) = Scratch::new().run(args);
@@ -27,6 +29,9 @@ fn help_of_every_verb() {
         snapshot(&format!("help-{verb}"), &[verb, "--help"]);
     }
     snapshot("help-config-show", &["config", "show", "--help"]);
+    for verb in HLO_VERBS {
+        snapshot(&format!("help-hlo-{verb}"), &["hlo", verb, "--help"]);
+    }
 }
 
 #[test]
@@ -82,8 +87,10 @@ fn manual_pages_exist_for_every_verb() {
     assert!(page.starts_with(".ie") && VERBS.iter().all(|verb| page.contains(verb)), "{page}");
 
     let (code, out, _) = scratch.run(&["man", "--out", "pages"]);
-    assert_eq!((code, out.as_str()), (0, "8 pages written to pages\n"));
-    for verb in VERBS.iter().copied().chain(["config-show"]) {
+    assert_eq!((code, out.as_str()), (0, "14 pages written to pages\n"));
+    for verb in
+        VERBS.iter().copied().chain(["config-show", "hlo-check", "hlo-fmt", "hlo-run", "hlo-stats"])
+    {
         let page =
             std::fs::read_to_string(scratch.path().join(format!("pages/warpforge-{verb}.1")));
         let page = page.unwrap_or_else(|error| panic!("page of {verb}: {error}"));
@@ -92,7 +99,7 @@ fn manual_pages_exist_for_every_verb() {
             "page of {verb}:\n{page}"
         );
     }
-    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 8);
+    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 14);
 }
 
 #[test]
@@ -141,5 +148,8 @@ fn committed_schemas_are_current() {
         names.push(name);
     }
     names.sort();
-    assert_eq!(names, ["config.json", "doctor.json", "system.json"]);
+    assert_eq!(
+        names,
+        ["config.json", "conformance.json", "doctor.json", "stats.json", "system.json"]
+    );
 }

@@ -24,6 +24,8 @@ fn every_example_of_the_readme_runs() {
     let commands = examples(&text);
     assert!(commands.len() >= 6, "the README lost its examples: {commands:?}");
     let scratch = Scratch::new();
+    let example = std::fs::read_to_string(format!("{root}/docs/examples/mlp.mlir")).unwrap();
+    scratch.write("docs/examples/mlp.mlir", &example);
     for command in commands {
         let args: Vec<&str> = command.split_whitespace().collect();
         let torch = format!("{root}/.libtorch/torch");

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use warpforge_bench::system::System;
 
-use super::{config, man};
+use super::{config, conformance, hlo, man};
 use crate::doctor;
 use crate::exit::Exit;
 use crate::table;
@@ -41,7 +41,13 @@ struct Row {
 /// Every output a program may read.
 const SCHEMAS: &[Row] = &[
     Row { name: "config", doc: "warpforge config show --json", schema: of::<config::Shown> },
+    Row {
+        name: "conformance",
+        doc: "warpforge conformance --json FILE",
+        schema: of::<conformance::Summary>,
+    },
     Row { name: "doctor", doc: "warpforge doctor --json", schema: of::<doctor::Report> },
+    Row { name: "stats", doc: "warpforge hlo stats --json", schema: of::<hlo::Stats> },
     Row { name: "system", doc: "warpforge system --json", schema: of::<System> },
 ];
 

@@ -1,0 +1,349 @@
+//! Comparisons and choices between elements.
+
+use std::cmp::Ordering;
+
+use super::elementwise::{B, Maximum, Minimum, Row};
+use super::{Arity, Check, Count, Fusion, Infer, OpDef, Scalar, Tolerance};
+use crate::eval::{Cx, EvalError, EvalResult, LaneFn, Num, Tensor};
+use crate::ir::{DType, Dict, EnumAttr, Kind, NodeId, TensorTy, dims_compatible};
+use crate::text::{Form, Parse, Parser, Printer, Types, form};
+
+enum_attr! {
+    /// Which relation is tested.
+    Direction ("stablehlo.comparison_direction", "EQ, NE, GE, GT, LE or LT") {
+        Eq = "EQ", Ne = "NE", Ge = "GE", Gt = "GT", Le = "LE", Lt = "LT",
+    }
+}
+
+enum_attr! {
+    /// How elements are compared.
+    CompareType ("stablehlo.comparison_type", "FLOAT, TOTALORDER, SIGNED or UNSIGNED") {
+        NoType = "NOTYPE", Float = "FLOAT", TotalOrder = "TOTALORDER", Signed = "SIGNED",
+        Unsigned = "UNSIGNED",
+    }
+}
+
+impl Direction {
+    /// Whether the relation holds for operands in this order; `None` when one is a NaN.
+    fn holds(self, order: Option<Ordering>) -> bool {
+        match self {
+            Direction::Eq => order == Some(Ordering::Equal),
+            Direction::Ne => order != Some(Ordering::Equal),
+            Direction::Ge => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+            Direction::Gt => order == Some(Ordering::Greater),
+            Direction::Le => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+            Direction::Lt => order == Some(Ordering::Less),
+        }
+    }
+}
+
+payload! {
+    /// Compares elements.
+    Compare { comparison_direction: Direction, compare_type: Option<CompareType> = None }
+}
+
+impl Compare {
+    fn order(&self, x: Num, y: Num, dtype: DType) -> Option<Ordering> {
+        match (x, y) {
+            (Num::I(x), Num::I(y)) if dtype.is_unsigned() => (x as u64).partial_cmp(&(y as u64)),
+            (Num::I(x), Num::I(y)) => x.partial_cmp(&y),
+            (Num::F(x), Num::F(y)) if self.compare_type == Some(CompareType::TotalOrder) => {
+                Some(x.total_cmp(&y))
+            }
+            (Num::C(x), Num::C(y)) => match x.re.partial_cmp(&y.re) {
+                Some(Ordering::Equal) => x.im.partial_cmp(&y.im),
+                order => order,
+            },
+            (Num::B(x), Num::B(y)) => x.partial_cmp(&y),
+            (x, y) => x.float().partial_cmp(&y.float()),
+        }
+    }
+
+    /// The comparison of tensors of one shape.
+    pub(crate) fn tensor(&self, lhs: &Tensor, rhs: &Tensor, ty: TensorTy) -> Tensor {
+        let holds = |order| Num::B(self.comparison_direction.holds(order));
+        if lhs.ty.elem.quant().is_some() {
+            let (x, y) = (lhs.real_values(), rhs.real_values());
+            return Tensor::from_nums(ty, |i| holds(x[i].partial_cmp(&y[i])));
+        }
+        let dtype = lhs.storage();
+        Tensor::from_nums(ty, |i| holds(self.order(lhs.get(i), rhs.get(i), dtype)))
+    }
+
+    fn expected_types(elem: &crate::ir::Elem) -> &'static [CompareType] {
+        match elem.plain().map(DType::kind) {
+            Some(Kind::Signed) => &[CompareType::Signed],
+            Some(Kind::Unsigned | Kind::Bool) => &[CompareType::Unsigned],
+            Some(Kind::Float) => &[CompareType::Float, CompareType::TotalOrder],
+            Some(Kind::Complex) => &[CompareType::Float],
+            None => &[CompareType::Float, CompareType::Signed, CompareType::Unsigned],
+        }
+    }
+}
+
+impl OpDef for Compare {
+    const NAME: &'static str = "stablehlo.compare";
+    const FORM: Form = Form::Custom { parse: parse_compare, print: print_compare };
+    const ARITY: Arity = Arity::tensors(Count::Exactly(2), 1);
+
+    fn check(&self, c: &mut Check<'_>) {
+        let (lhs, rhs) = (c.operand(0), c.operand(1));
+        c.require(lhs.elem.expressed() == rhs.elem.expressed(), "C1", || {
+            format!("operands are {lhs} and {rhs}")
+        });
+        c.require(dims_compatible(&lhs.dims, &rhs.dims), "C2", || {
+            format!("operands are {lhs} and {rhs}")
+        });
+        if let Some(ty) = self.compare_type.filter(|ty| *ty != CompareType::NoType) {
+            let allowed = Self::expected_types(&lhs.elem);
+            c.require(allowed.contains(&ty), "C3", || {
+                format!("compare_type {} does not fit {lhs}", ty.word())
+            });
+        }
+    }
+
+    fn infer(&self, c: &Check<'_>) -> Infer {
+        Infer::Types(vec![c.operand(0).with_elem(DType::I1).into()])
+    }
+
+    fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
+        let (lhs, rhs) = (cx.tensor(0)?, cx.tensor(1)?);
+        same_shape(cx, lhs, rhs)?;
+        let ty = cx.result_of(0, lhs.dims())?;
+        Ok(vec![self.tensor(lhs, rhs, ty).into()])
+    }
+
+    fn lane(&self, ins: &[DType], _: DType) -> Option<LaneFn> {
+        let (this, dtype) = (self.clone(), ins[0]);
+        Some(Box::new(move |args| {
+            Num::B(this.comparison_direction.holds(this.order(args[0], args[1], dtype)))
+        }))
+    }
+
+    fn fusion(&self) -> Fusion {
+        Fusion::Elementwise(Scalar::Compare)
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::Exact
+    }
+}
+
+fn same_shape(cx: &Cx<'_, '_>, x: &Tensor, y: &Tensor) -> Result<(), EvalError> {
+    if x.dims() == y.dims() {
+        Ok(())
+    } else {
+        Err(cx.error(format!("{} and {} differ in shape", x.ty, y.ty)))
+    }
+}
+
+/// `LT, %a, %b, SIGNED : (T, T) -> tensor<i1>`.
+fn parse_compare(p: &mut Parser<'_>, _: &'static super::OpInfo) -> Parse<form::RawOp> {
+    let mut raw = form::RawOp::default();
+    raw.attrs.push(("comparison_direction".into(), p.attr()?));
+    p.cur.expect(",")?;
+    raw.operands.push(p.operand()?);
+    p.cur.expect(",")?;
+    raw.operands.push(p.operand()?);
+    if p.cur.eat(",") {
+        raw.attrs.push(("compare_type".into(), p.attr()?));
+    }
+    form::attributes(p, &mut raw)?;
+    form::parse_types(p, &mut raw, Types::Functional)?;
+    Ok(raw)
+}
+
+fn print_compare(p: &mut Printer<'_>, node: NodeId, mut attrs: Dict) {
+    p.push(" ");
+    if let Some(direction) = form::take(&mut attrs, "comparison_direction") {
+        p.short_attr(&direction);
+    }
+    p.push(", ");
+    p.values(p.graph().operands(node));
+    if let Some(ty) = form::take(&mut attrs, "compare_type") {
+        p.push(", ");
+        p.short_attr(&ty);
+    }
+    p.attributes(&attrs);
+    form::print_types(p, node, Types::Functional);
+}
+
+payload! {
+    /// Takes each element from one of two tensors.
+    Select {}
+}
+
+impl OpDef for Select {
+    const NAME: &'static str = "stablehlo.select";
+    const FORM: Form = Form::Plain { words: &[], types: Types::Select };
+    const ARITY: Arity = Arity::tensors(Count::Exactly(3), 1);
+
+    fn check(&self, c: &mut Check<'_>) {
+        let (pred, on_true, on_false) = (c.operand(0), c.operand(1), c.operand(2));
+        c.require(B.allows(&pred.elem), "I1", || format!("the predicate is {pred}"));
+        c.require(pred.rank() == 0 || dims_compatible(&pred.dims, &on_true.dims), "C1", || {
+            format!("the predicate is {pred}, the operands {on_true}")
+        });
+        let same = dims_compatible(&on_true.dims, &on_false.dims)
+            && on_true.elem.expressed() == on_false.elem.expressed();
+        c.require(same, "C2", || format!("operands are {on_true} and {on_false}"));
+    }
+
+    fn infer(&self, c: &Check<'_>) -> Infer {
+        like(c, c.operand(1))
+    }
+
+    fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
+        let (pred, on_true, on_false) = (cx.tensor(0)?, cx.tensor(1)?, cx.tensor(2)?);
+        same_shape(cx, on_true, on_false)?;
+        if pred.rank() > 0 {
+            same_shape(cx, pred, on_true)?;
+        }
+        let ty = cx.result_of(0, on_true.dims())?;
+        let scalar = pred.rank() == 0;
+        let choice: &[u8] = pred.data.as_slice();
+        let chosen = |i: usize| choice[if scalar { 0 } else { i }] != 0;
+        if ty.elem.quant().is_some() {
+            let (x, y) = (on_true.real_values(), on_false.real_values());
+            return Ok(vec![Tensor::quantize(ty, |i| if chosen(i) { x[i] } else { y[i] }).into()]);
+        }
+        let pick = |i| if chosen(i) { on_true.get(i) } else { on_false.get(i) };
+        Ok(vec![Tensor::from_nums(ty, pick).into()])
+    }
+
+    fn lane(&self, _: &[DType], _: DType) -> Option<LaneFn> {
+        Some(Box::new(|args| if args[0].bool() { args[1] } else { args[2] }))
+    }
+
+    fn fusion(&self) -> Fusion {
+        Fusion::Elementwise(Scalar::Select)
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::Exact
+    }
+}
+
+/// The type of one operand; quantization parameters are the result's own.
+fn like(c: &Check<'_>, ty: &TensorTy) -> Infer {
+    match ty.elem.quant() {
+        Some(_) => Infer::Types(vec![ty.with_elem(c.result(0).elem.clone()).into()]),
+        None => Infer::Types(vec![ty.clone().into()]),
+    }
+}
+
+payload! {
+    /// Keeps each element between a minimum and a maximum.
+    Clamp {}
+}
+
+impl Clamp {
+    const MIN: Row = Minimum::ROW;
+    const MAX: Row = Maximum::ROW;
+
+    fn num(low: Num, x: Num, high: Num, dtype: DType) -> Num {
+        Self::MIN.num(&[Self::MAX.num(&[x, low], dtype), high], dtype)
+    }
+}
+
+impl OpDef for Clamp {
+    const NAME: &'static str = "stablehlo.clamp";
+    const FORM: Form = Form::SAME;
+    const ARITY: Arity = Arity::tensors(Count::Exactly(3), 1);
+
+    fn check(&self, c: &mut Check<'_>) {
+        let (min, operand, max) = (c.operand(0), c.operand(1), c.operand(2));
+        for (number, name, bound) in [("C1", "min", min), ("C2", "max", max)] {
+            let fits = bound.rank() == 0 || dims_compatible(&bound.dims, &operand.dims);
+            c.require(fits, number, || format!("{name} is {bound}, the operand {operand}"));
+            c.require(bound.elem.expressed() == operand.elem.expressed(), "C3", || {
+                format!("{name} is {bound}, the operand {operand}")
+            });
+        }
+    }
+
+    fn infer(&self, c: &Check<'_>) -> Infer {
+        like(c, c.operand(1))
+    }
+
+    fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
+        let (min, operand, max) = (cx.tensor(0)?, cx.tensor(1)?, cx.tensor(2)?);
+        for bound in [min, max] {
+            if bound.rank() > 0 {
+                same_shape(cx, bound, operand)?;
+            }
+        }
+        let ty = cx.result_of(0, operand.dims())?;
+        let at = |t: &Tensor, i: usize| if t.rank() == 0 { 0 } else { i };
+        if ty.elem.quant().is_some() {
+            let (low, x, high) = (min.real_values(), operand.real_values(), max.real_values());
+            let clamp = |i| low[at(min, i)].max(x[i]).min(high[at(max, i)]);
+            return Ok(vec![Tensor::quantize(ty, clamp).into()]);
+        }
+        let dtype = operand.storage();
+        let clamp = |i| Self::num(min.get(at(min, i)), operand.get(i), max.get(at(max, i)), dtype);
+        Ok(vec![Tensor::from_nums(ty, clamp).into()])
+    }
+
+    fn lane(&self, ins: &[DType], _: DType) -> Option<LaneFn> {
+        let dtype = ins[1];
+        Some(Box::new(move |args| Self::num(args[0], args[1], args[2], dtype)))
+    }
+
+    fn fusion(&self) -> Fusion {
+        Fusion::Elementwise(Scalar::Clamp)
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::Exact
+    }
+}
+
+payload! {
+    /// A complex number from its parts.
+    Complex {}
+}
+
+impl OpDef for Complex {
+    const NAME: &'static str = "stablehlo.complex";
+    const FORM: Form = Form::Plain { words: &[], types: Types::Result };
+    const ARITY: Arity = Arity::tensors(Count::Exactly(2), 1);
+
+    fn check(&self, c: &mut Check<'_>) {
+        let (lhs, rhs) = (c.operand(0), c.operand(1));
+        let part = lhs.dtype().and_then(DType::complex_of);
+        c.require(part.is_some(), "I1", || format!("{lhs} must hold f32 or f64"));
+        let same = lhs.elem == rhs.elem && dims_compatible(&lhs.dims, &rhs.dims);
+        c.require(same, "C1", || format!("operands are {lhs} and {rhs}"));
+    }
+
+    fn infer(&self, c: &Check<'_>) -> Infer {
+        let lhs = c.operand(0);
+        match lhs.dtype().and_then(DType::complex_of) {
+            Some(complex) => Infer::Types(vec![lhs.with_elem(complex).into()]),
+            None => Infer::Declared,
+        }
+    }
+
+    fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
+        let (lhs, rhs) = (cx.tensor(0)?, cx.tensor(1)?);
+        same_shape(cx, lhs, rhs)?;
+        let ty = cx.result_of(0, lhs.dims())?;
+        let (re, im) = (lhs.floats(), rhs.floats());
+        let number = |i: usize| Num::C(num_complex::Complex64::new(re[i], im[i]));
+        Ok(vec![Tensor::from_nums(ty, number).into()])
+    }
+
+    fn lane(&self, _: &[DType], _: DType) -> Option<LaneFn> {
+        let number = |args: &[Num]| num_complex::Complex64::new(args[0].float(), args[1].float());
+        Some(Box::new(move |args| Num::C(number(args))))
+    }
+
+    fn fusion(&self) -> Fusion {
+        Fusion::Elementwise(Scalar::Complex)
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::Exact
+    }
+}

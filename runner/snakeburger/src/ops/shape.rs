@@ -1,0 +1,223 @@
+//! The same elements in another shape or order.
+
+use super::{Arity, Check, Count, Infer, OpDef};
+use crate::eval::{Cx, EvalResult, Tensor, strides};
+use crate::ir::{Elem, Ints, TensorTy, Ty, dim_compatible};
+use crate::text::{Form, Types, Word};
+
+/// Whether two element types agree but for the place of the quantized dimension.
+pub(crate) fn elem_moves_to(from: &Elem, to: &Elem) -> bool {
+    match (from, to) {
+        (Elem::Quant(from), Elem::Quant(to)) if from.axis.is_some() => {
+            let mut moved = (**from).clone();
+            moved.axis = to.axis;
+            moved == **to
+        }
+        _ => from == to,
+    }
+}
+
+payload! {
+    /// The same elements in row-major order under another shape.
+    Reshape {}
+}
+
+impl OpDef for Reshape {
+    const NAME: &'static str = "stablehlo.reshape";
+    const FORM: Form = Form::FUNCTIONAL;
+    const ARITY: Arity = Arity::tensors(Count::Exactly(1), 1);
+
+    fn check(&self, c: &mut Check<'_>) {
+        check_reshape(c);
+    }
+
+    fn infer(&self, _: &Check<'_>) -> Infer {
+        Infer::Declared
+    }
+
+    fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
+        let ty = cx.result_ty(0)?;
+        let mut result = cx.tensor(0)?.clone().with_dims(ty.dims.iter().copied());
+        result.ty.elem = ty.elem.clone();
+        Ok(vec![result.into()])
+    }
+
+    columns!(Move, Exact);
+}
+
+/// The constraints `reshape` and its dynamic sibling share, C1 to C3 of both.
+pub(crate) fn check_reshape(c: &mut Check<'_>) {
+    let (operand, result) = (c.operand(0), c.result(0));
+    c.require(elem_moves_to(&operand.elem, &result.elem), "C1", || {
+        format!("{operand} becomes {result}")
+    });
+    let sizes = (operand.count(), result.count());
+    let same = match sizes {
+        (Some(a), Some(b)) => a == b,
+        _ => !(operand.is_static() && result.is_static()),
+    };
+    c.require(same, "C2", || format!("{operand} and {result} differ in size"));
+    c.require(quant_blocks_agree(operand, result), "C3", || {
+        format!("the quantized dimensions of {operand} and {result} do not match")
+    });
+}
+
+/// A reshape of a per-axis quantized tensor keeps what stands before and behind the axis.
+fn quant_blocks_agree(operand: &TensorTy, result: &TensorTy) -> bool {
+    let axes = (
+        operand.elem.quant().and_then(|quant| quant.axis),
+        result.elem.quant().and_then(|quant| quant.axis),
+    );
+    let (Some(from), Some(to)) = axes else { return true };
+    let blocks = |ty: &TensorTy, axis: i64| {
+        let (before, rest) = ty.dims.split_at_checked(axis as usize)?;
+        let (dim, behind) = rest.split_first()?;
+        Some((before.iter().product::<i64>(), *dim, behind.iter().product::<i64>()))
+    };
+    !(operand.is_static() && result.is_static()) || blocks(operand, from) == blocks(result, to)
+}
+
+payload! {
+    /// Repeats elements along new or widened dimensions.
+    BroadcastInDim { broadcast_dimensions: Ints }
+}
+
+impl OpDef for BroadcastInDim {
+    const NAME: &'static str = "stablehlo.broadcast_in_dim";
+    const FORM: Form = Form::Plain {
+        words: &[Word { text: "dims", attr: "broadcast_dimensions" }],
+        types: Types::Functional,
+    };
+    const ARITY: Arity = Arity::tensors(Count::Exactly(1), 1);
+
+    fn check(&self, c: &mut Check<'_>) {
+        check_broadcast(c, &self.broadcast_dimensions, ["C1", "C2", "C3", "C4", "C5", "C6"]);
+    }
+
+    fn infer(&self, _: &Check<'_>) -> Infer {
+        Infer::Declared
+    }
+
+    fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
+        let ty = cx.result_ty(0)?;
+        cx.allow(ty)?;
+        Ok(vec![broadcast(cx.tensor(0)?, &self.broadcast_dimensions, ty).into()])
+    }
+
+    columns!(Move, Exact);
+}
+
+/// The constraints `broadcast_in_dim` and its dynamic sibling share, under their own numbers.
+pub(crate) fn check_broadcast(c: &mut Check<'_>, dims: &[i64], numbers: [&str; 6]) {
+    let (operand, result) = (c.operand(0), c.result(0));
+    let elem = match (&operand.elem, &result.elem) {
+        (Elem::Quant(from), Elem::Quant(to)) if from.axis.is_some() => {
+            (from.storage, from.expressed) == (to.storage, to.expressed) && to.axis.is_some()
+        }
+        (from, to) => from == to,
+    };
+    c.require(elem, numbers[0], || format!("{operand} becomes {result}"));
+    c.require(dims.len() == operand.rank(), numbers[1], || {
+        format!("{} broadcast_dimensions for {operand}", dims.len())
+    });
+    c.dimensions("broadcast_dimensions", dims, result.rank(), numbers[2], numbers[3]);
+    for (d, (size, place)) in operand.dims.iter().zip(dims).enumerate() {
+        let Some(wanted) = usize::try_from(*place).ok().and_then(|p| result.dims.get(p)) else {
+            continue;
+        };
+        c.require(*size == 1 || dim_compatible(*size, *wanted), numbers[4], || {
+            format!("dimension {d} of {operand} is {size}, dimension {place} of {result} {wanted}")
+        });
+    }
+    if let (Some(from), Some(to)) = (operand.elem.quant(), result.elem.quant())
+        && let (Some(axis), Some(moved)) = (from.axis, to.axis)
+    {
+        let place = dims.get(axis as usize).copied();
+        c.require(place == Some(moved), numbers[5], || {
+            format!("the quantized dimension {axis} of {operand} becomes {moved} in {result}")
+        });
+        if operand.dims.get(axis as usize) == Some(&1) {
+            let same = to.scales.iter().all(|s| *s == from.scales[0])
+                && to.zero_points.iter().all(|z| *z == from.zero_points[0]);
+            c.require(same, numbers[5], || format!("{result} must repeat the scale of {operand}"));
+        }
+    }
+}
+
+/// Repeats an operand's elements to fill a static type.
+pub(crate) fn broadcast(operand: &Tensor, dims: &[i64], ty: &TensorTy) -> Tensor {
+    let from = strides(operand.dims());
+    let to = strides(&ty.dims);
+    // Per operand dimension that is not repeated: the result's stride and size, and the operand's.
+    let moving: Vec<(usize, usize, usize)> = (0..operand.rank())
+        .filter(|d| operand.dims()[*d] != 1)
+        .map(|d| (to[dims[d] as usize].max(1), operand.dims()[d] as usize, from[d]))
+        .collect();
+    let source = |i: usize| moving.iter().map(|(stride, size, own)| i / stride % size * own).sum();
+    let mut result = operand.gather_elements(ty.dims.iter().copied(), None, |i| Some(source(i)));
+    result.ty.elem = ty.elem.clone();
+    result
+}
+
+payload! {
+    /// Reorders dimensions.
+    Transpose { permutation: Ints }
+}
+
+impl OpDef for Transpose {
+    const NAME: &'static str = "stablehlo.transpose";
+    const FORM: Form = Form::Plain {
+        words: &[Word { text: "dims", attr: "permutation" }],
+        types: Types::Functional,
+    };
+    const ARITY: Arity = Arity::tensors(Count::Exactly(1), 1);
+
+    fn check(&self, c: &mut Check<'_>) {
+        let (operand, result) = (c.operand(0), c.result(0));
+        c.require(elem_moves_to(&operand.elem, &result.elem), "C1", || {
+            format!("{operand} becomes {result}")
+        });
+        c.require(self.permutation.len() == operand.rank(), "C2", || {
+            format!("permutation {:?} for {operand}", self.permutation)
+        });
+        c.dimensions("permutation", &self.permutation, operand.rank(), "C2", "C2");
+        if let (Some(from), Some(to)) = (operand.elem.quant(), result.elem.quant())
+            && let Some(moved) = to.axis
+        {
+            let place = self.permutation.get(moved as usize).copied();
+            c.require(place == from.axis, "C4", || {
+                format!("the quantized dimension of {operand} does not become that of {result}")
+            });
+        }
+    }
+
+    fn infer(&self, c: &Check<'_>) -> Infer {
+        let operand = c.operand(0);
+        let dims = self.permutation.iter().map(|d| operand.dims[*d as usize]);
+        let ty = TensorTy::new(dims, c.result(0).elem.clone());
+        Infer::Types(vec![Ty::Tensor(ty)])
+    }
+
+    fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
+        let operand = cx.tensor(0)?;
+        let dims: Vec<i64> = self.permutation.iter().map(|d| operand.dims()[*d as usize]).collect();
+        let ty = cx.result_of(0, &dims)?;
+        let mut result = transpose(operand, &self.permutation);
+        result.ty = ty;
+        Ok(vec![result.into()])
+    }
+
+    columns!(Move, Exact);
+}
+
+/// Reorders dimensions: dimension `d` of the result is dimension `permutation[d]`.
+pub(crate) fn transpose(operand: &Tensor, permutation: &[i64]) -> Tensor {
+    let dims: Vec<i64> = permutation.iter().map(|d| operand.dims()[*d as usize]).collect();
+    let from = strides(operand.dims());
+    let to = strides(&dims);
+    let moves: Vec<(usize, usize, usize)> = (0..dims.len())
+        .map(|d| (to[d].max(1), dims[d].max(1) as usize, from[permutation[d] as usize]))
+        .collect();
+    let source = |i: usize| moves.iter().map(|(stride, size, own)| i / stride % size * own).sum();
+    operand.gather_elements(dims, None, |i| Some(source(i)))
+}
