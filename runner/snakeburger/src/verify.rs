@@ -117,10 +117,13 @@ pub fn check_node(module: &Module, graph: &Graph, id: NodeId, problems: &mut Vec
     if check.problem_count() > before {
         return;
     }
-    if let Infer::Types(types) = op.infer(&check) {
-        for (i, ty) in types.iter().enumerate() {
-            check.result_is(i, "", ty);
-        }
+    let (constraint, types) = match op.infer(&check) {
+        Infer::Types(types) => ("", types),
+        Infer::By(constraint, types) => (constraint, types),
+        Infer::Declared => return,
+    };
+    for (i, ty) in types.iter().enumerate() {
+        check.result_is(i, constraint, ty);
     }
 }
 

@@ -19,7 +19,7 @@ pub enum WidenError {
     Quantized { op: &'static str },
 }
 
-/// The program with f64 in place of every float type and complex<f64> of every complex one.
+/// The program with f64 in place of every float type and `complex<f64>` of every complex one.
 pub fn to_f64(mut module: Module) -> Result<Module, WidenError> {
     check(&module)?;
     let mut types = std::mem::take(&mut module.types);

@@ -1,6 +1,6 @@
 //! Floating-point formats narrower than f64: exact decoding, correctly rounded encoding.
 //!
-//! One description ([`Format`]) covers every format of the specification but f32 and f64, which
+//! One description (`Format`) covers every format of the specification but f32 and f64, which
 //! the hardware converts. Encoding rounds to nearest, ties to even, straight from f64, so a value
 //! is never rounded twice.
 

@@ -263,7 +263,7 @@ impl OpDef for AllToAll {
 
     fn infer(&self, c: &Check<'_>) -> Infer {
         let types = c.operands(0).into_iter().map(|ty| ty.with_dims(self.shape(ty)).into());
-        Infer::Types(types.collect())
+        Infer::By("C9", types.collect())
     }
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
@@ -396,7 +396,7 @@ impl OpDef for CollectivePermute {
     }
 
     fn infer(&self, c: &Check<'_>) -> Infer {
-        Infer::Types(c.operand_types().iter().map(|ty| (*ty).clone()).collect())
+        Infer::By("C5", c.operand_types().iter().map(|ty| (*ty).clone()).collect())
     }
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {

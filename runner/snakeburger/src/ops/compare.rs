@@ -103,7 +103,7 @@ impl OpDef for Compare {
     }
 
     fn infer(&self, c: &Check<'_>) -> Infer {
-        Infer::Types(vec![c.operand(0).with_elem(DType::I1).into()])
+        Infer::By("C2", vec![c.operand(0).with_elem(DType::I1).into()])
     }
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
@@ -190,7 +190,7 @@ impl OpDef for Select {
     }
 
     fn infer(&self, c: &Check<'_>) -> Infer {
-        like(c, c.operand(1))
+        like(c, "C2", c.operand(1))
     }
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
@@ -225,11 +225,9 @@ impl OpDef for Select {
 }
 
 /// The type of one operand; quantization parameters are the result's own.
-fn like(c: &Check<'_>, ty: &TensorTy) -> Infer {
-    match ty.elem.quant() {
-        Some(_) => Infer::Types(vec![ty.with_elem(c.result(0).elem.clone()).into()]),
-        None => Infer::Types(vec![ty.clone().into()]),
-    }
+fn like(c: &Check<'_>, constraint: &'static str, ty: &TensorTy) -> Infer {
+    let elem = if ty.elem.quant().is_some() { &c.result(0).elem } else { &ty.elem };
+    Infer::By(constraint, vec![ty.with_elem(elem.clone()).into()])
 }
 
 payload! {
@@ -263,7 +261,7 @@ impl OpDef for Clamp {
     }
 
     fn infer(&self, c: &Check<'_>) -> Infer {
-        like(c, c.operand(1))
+        like(c, "C4", c.operand(1))
     }
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
@@ -320,7 +318,7 @@ impl OpDef for Complex {
     fn infer(&self, c: &Check<'_>) -> Infer {
         let lhs = c.operand(0);
         match lhs.dtype().and_then(DType::complex_of) {
-            Some(complex) => Infer::Types(vec![lhs.with_elem(complex).into()]),
+            Some(complex) => Infer::By("C2", vec![lhs.with_elem(complex).into()]),
             None => Infer::Declared,
         }
     }

@@ -188,7 +188,7 @@ impl OpDef for ReducePrecision {
     fn infer(&self, c: &Check<'_>) -> Infer {
         match c.operand(0).elem.quant() {
             Some(_) => Infer::Declared,
-            None => Infer::Types(vec![c.operand(0).clone().into()]),
+            None => Infer::By("C1", vec![c.operand(0).clone().into()]),
         }
     }
 

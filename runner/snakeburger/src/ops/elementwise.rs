@@ -160,7 +160,7 @@ impl Row {
             Out::Same if first.elem.quant().is_some() => c.result(0).elem.clone(),
             Out::Same => first.elem.clone(),
         };
-        Infer::Types(vec![first.with_elem(elem).into()])
+        Infer::By("C1", vec![first.with_elem(elem).into()])
     }
 
     /// The row on single elements.

@@ -53,7 +53,7 @@ impl OpDef for Cholesky {
     }
 
     fn infer(&self, c: &Check<'_>) -> Infer {
-        Infer::Types(vec![c.operand(0).with_elem(c.result(0).elem.clone()).into()])
+        Infer::By("C1", vec![c.operand(0).with_elem(c.result(0).elem.clone()).into()])
     }
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
@@ -156,7 +156,7 @@ impl OpDef for TriangularSolve {
     }
 
     fn infer(&self, c: &Check<'_>) -> Infer {
-        Infer::Types(vec![c.operand(1).with_elem(c.result(0).elem.clone()).into()])
+        Infer::By("C4", vec![c.operand(1).with_elem(c.result(0).elem.clone()).into()])
     }
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {

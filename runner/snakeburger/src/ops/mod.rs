@@ -124,6 +124,8 @@ impl Arity {
 pub enum Infer {
     /// The results have these types, or ones compatible with them.
     Types(Vec<Ty>),
+    /// The same, and the specification states it as this constraint.
+    By(&'static str, Vec<Ty>),
     /// The results' types do not follow from the operands; the program declares them.
     Declared,
 }

@@ -27,7 +27,7 @@ impl OpDef for Reverse {
     }
 
     fn infer(&self, c: &Check<'_>) -> Infer {
-        Infer::Types(vec![c.operand(0).clone().into()])
+        Infer::By("C1", vec![c.operand(0).clone().into()])
     }
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {

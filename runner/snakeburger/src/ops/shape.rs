@@ -195,7 +195,7 @@ impl OpDef for Transpose {
         let operand = c.operand(0);
         let dims = self.permutation.iter().map(|d| operand.dims[*d as usize]);
         let ty = TensorTy::new(dims, c.result(0).elem.clone());
-        Infer::Types(vec![Ty::Tensor(ty)])
+        Infer::By("C3", vec![Ty::Tensor(ty)])
     }
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {

@@ -266,7 +266,7 @@ impl OpDef for DynamicUpdateSlice {
     }
 
     fn infer(&self, c: &Check<'_>) -> Infer {
-        Infer::Types(vec![c.operand(0).clone().into()])
+        Infer::By("C1", vec![c.operand(0).clone().into()])
     }
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {

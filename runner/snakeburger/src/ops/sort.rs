@@ -49,7 +49,7 @@ impl OpDef for Sort {
     }
 
     fn infer(&self, c: &Check<'_>) -> Infer {
-        Infer::Types(c.operand_types().iter().map(|ty| (*ty).clone()).collect())
+        Infer::By("C2", c.operand_types().iter().map(|ty| (*ty).clone()).collect())
     }
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {

@@ -4,6 +4,8 @@ mod attrs;
 mod cursor;
 mod dense;
 pub(crate) mod form;
+mod module;
+mod names;
 mod parser;
 mod printer;
 mod types;

@@ -1,13 +1,10 @@
-//! Modules, functions, regions and operations in MLIR text.
+//! Regions and operations in MLIR text, and what all parts of the parser share.
 
 use rustc_hash::FxHashMap;
 
 use super::cursor::{Cursor, Parse};
 use super::form::{self, RawOp};
-use crate::ir::{
-    Attr, Dict, Elem, Func, Graph, LocId, Module, NewNode, RegionId, Ty, TypeId, ValueId,
-    Visibility,
-};
+use crate::ir::{Dict, Graph, LocId, Module, NewNode, RegionId, TypeId, ValueId};
 use crate::ops::{self, OpInfo};
 
 /// What the parser keeps and what it allows.
@@ -34,20 +31,17 @@ pub struct Parser<'a> {
     /// Where each `#name = …` has its definition.
     pub(crate) aliases: FxHashMap<&'a str, usize>,
     pub(crate) loc_aliases: FxHashMap<&'a str, LocId>,
-    type_aliases: FxHashMap<&'a str, usize>,
-    resources: FxHashMap<&'a str, (&'a str, usize)>,
+    pub(super) type_aliases: FxHashMap<&'a str, usize>,
+    pub(super) resources: FxHashMap<&'a str, (&'a str, usize)>,
     depth: u32,
-    expansions: u32,
-    scope: Scope<'a>,
+    pub(super) expansions: u32,
+    pub(super) scope: Scope<'a>,
 }
-
-/// How often aliases may be expanded in one text: aliases of aliases could double without end.
-const MAX_EXPANSIONS: u32 = 1 << 20;
 
 /// The function being parsed.
 #[derive(Default)]
-struct Scope<'a> {
-    graph: Graph,
+pub(super) struct Scope<'a> {
+    pub(super) graph: Graph,
     names: FxHashMap<&'a str, (ValueId, u32)>,
     /// Names in the order of definition, so that a region's own can be forgotten at its end.
     defined: Vec<&'a str>,
@@ -129,353 +123,13 @@ impl<'a> Parser<'a> {
         Ok(self.module)
     }
 
-    /// Notes where aliases are defined; printers put some of them behind their first use.
-    fn find_aliases(&mut self) {
-        for start in
-            std::iter::once(0).chain(memchr::memchr_iter(b'\n', self.cur.bytes()).map(|i| i + 1))
-        {
-            let sigil = self.cur.bytes().get(start);
-            if !matches!(sigil, Some(b'#' | b'!')) {
-                continue;
-            }
-            let mut cur = Cursor { text: self.cur.text, at: start + 1 };
-            let name = cur.take_word();
-            if name.is_empty() || !cur.eat("=") {
-                continue;
-            }
-            let table =
-                if sigil == Some(&b'#') { &mut self.aliases } else { &mut self.type_aliases };
-            table.insert(name, cur.at);
-        }
-    }
-
-    /// Moves past alias definitions and the resource section, all of which were read already.
-    fn skip_definitions(&mut self) -> Parse<()> {
-        loop {
-            match self.cur.peek() {
-                b'#' => {
-                    self.cur.at += 1;
-                    self.cur.take_word();
-                    self.cur.expect("=")?;
-                    if self.cur.at_word("loc") {
-                        self.cur.advance(3);
-                        self.cur.balanced()?;
-                    } else {
-                        self.attr()?;
-                    }
-                }
-                b'!' => {
-                    self.cur.at += 1;
-                    self.cur.take_word();
-                    self.cur.expect("=")?;
-                    if self.cur.eat("!quant.uniform") {
-                        self.cur.balanced()?;
-                    } else {
-                        self.ty()?;
-                    }
-                }
-                b'{' if self.cur.eat("{-#") => {
-                    match memchr::memmem::find(&self.cur.bytes()[self.cur.at..], b"#-}") {
-                        Some(end) => self.cur.advance(end + 3),
-                        None => return self.cur.fail("expected `#-}` after the resources"),
-                    }
-                }
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// Reads `{-# dialect_resources: { builtin: { name: "0x…" } } #-}` at the end of the text.
-    fn find_resources(&mut self) -> Parse<()> {
-        let Some(start) = memchr::memmem::rfind(self.cur.bytes(), b"{-#") else {
-            return Ok(());
-        };
-        let mut cur = Cursor { text: self.cur.text, at: start };
-        cur.advance(3);
-        while !cur.at_end() && !cur.text[cur.at..].starts_with("#-}") {
-            if cur.peek() == b'"' {
-                cur.raw_string()?;
-                continue;
-            }
-            let name = cur.take_word();
-            if name.is_empty() {
-                cur.advance(1);
-                while !cur.text.is_char_boundary(cur.at) {
-                    cur.at += 1;
-                }
-            } else if cur.eat(":") && cur.peek() == b'"' {
-                let at = cur.at;
-                self.resources.insert(name, (cur.raw_string()?, at));
-            }
-        }
-        Ok(())
-    }
-
-    /// `dense_resource<name> : type`; the cursor stands behind the first word.
-    pub(crate) fn dense_resource(&mut self) -> Parse<Attr> {
-        self.cur.expect("<")?;
-        let start = self.cur.at;
-        let name = self.cur.word("a resource's name")?;
-        self.cur.expect(">")?;
-        self.cur.expect(":")?;
-        let Ty::Tensor(ty) = self.ty()? else {
-            return self.cur.fail_at(start, "a resource has a tensor type");
-        };
-        let Some((text, at)) = self.resources.get(name).copied() else {
-            return self.cur.fail_at(start, format!("there is no resource `{name}` in this file"));
-        };
-        // The first four bytes are the blob's alignment.
-        match super::dense::unhex(text) {
-            Some(bytes) if bytes.len() >= 4 => {
-                self.blob(ty, &bytes[4..], at).map(|literal| Attr::Dense(literal.into()))
-            }
-            _ => self.cur.fail_at(at, "expected a string of the form \"0x…\" in hex digits"),
-        }
-    }
-
-    /// The attribute an alias stands for.
-    pub(crate) fn alias(&mut self, name: &str) -> Parse<Option<Attr>> {
-        let at = self.aliases.get(name).copied();
-        at.map(|at| self.expand(at, Self::attr)).transpose()
-    }
-
-    pub(crate) fn type_alias(&mut self, name: &str) -> Parse<Option<Ty>> {
-        let at = self.type_aliases.get(name).copied();
-        at.map(|at| self.expand(at, Self::ty)).transpose()
-    }
-
-    pub(crate) fn elem_alias(&mut self, name: &str) -> Parse<Option<Elem>> {
-        let at = self.type_aliases.get(name).copied();
-        at.map(|at| self.expand(at, |p| p.nest(Self::elem))).transpose()
-    }
-
-    /// Parses at an alias's definition and comes back.
-    pub(crate) fn expand<T>(
+    pub(super) fn define(
         &mut self,
+        name: &'a str,
         at: usize,
-        parse: impl FnOnce(&mut Self) -> Parse<T>,
-    ) -> Parse<T> {
-        self.expansions += 1;
-        if self.expansions > MAX_EXPANSIONS {
-            return self.cur.fail("aliases are expanded too often: they may refer to each other");
-        }
-        let back = std::mem::replace(&mut self.cur.at, at);
-        let parsed = parse(self)?;
-        self.cur.at = back;
-        Ok(parsed)
-    }
-
-    fn module_op(&mut self) -> Parse<()> {
-        if self.cur.eat("\"builtin.module\"") {
-            return self.generic_module();
-        }
-        self.cur.take_word();
-        if self.cur.peek() == b'@' {
-            self.module.name = Some(self.symbol()?);
-        }
-        if self.cur.eat_word("attributes") {
-            self.module.attrs = self.dict()?;
-        }
-        self.cur.expect("{")?;
-        while !self.cur.eat("}") {
-            self.function()?;
-        }
-        self.optional_location()?;
-        Ok(())
-    }
-
-    /// `"builtin.module"() <{sym_name = "m"}> ({ … }) {…} : () -> ()`.
-    fn generic_module(&mut self) -> Parse<()> {
-        self.cur.expect("(")?;
-        self.cur.expect(")")?;
-        let mut attrs = Dict::new();
-        if self.cur.peek() == b'<' {
-            attrs.extend(self.properties()?);
-        }
-        self.cur.expect("(")?;
-        self.cur.expect("{")?;
-        if self.cur.peek() == b'^' {
-            self.cur.at += 1;
-            self.cur.suffix("a block's name")?;
-            self.cur.expect(":")?;
-        }
-        while !self.cur.eat("}") {
-            self.function()?;
-        }
-        self.cur.expect(")")?;
-        if self.cur.peek() == b'{' {
-            attrs.extend(self.dict()?);
-        }
-        self.cur.expect(":")?;
-        self.function_types()?;
-        self.optional_location()?;
-        for (name, attr) in attrs {
-            match attr {
-                Attr::Str(text) if &*name == "sym_name" => self.module.name = Some(text),
-                attr => self.module.attrs.push((name, attr)),
-            }
-        }
-        Ok(())
-    }
-
-    /// `<{…}>`: an operation's own attributes in the generic form.
-    fn properties(&mut self) -> Parse<Dict> {
-        self.cur.expect("<")?;
-        let dict = self.dict()?;
-        self.cur.expect(">")?;
-        Ok(dict)
-    }
-
-    fn function(&mut self) -> Parse<()> {
-        let offset = self.cur.at as u32;
-        if self.cur.eat("\"func.func\"") {
-            return self.generic_function(offset);
-        }
-        if !self.cur.eat_word("func.func") && !self.cur.eat_word("func") {
-            return self.cur.expected("`func.func`");
-        }
-        let visibility = match () {
-            () if self.cur.eat_word("public") => Visibility::Public,
-            () if self.cur.eat_word("private") => Visibility::Private,
-            () if self.cur.eat_word("nested") => Visibility::Nested,
-            () => Visibility::Default,
-        };
-        let name_at = self.cur.at;
-        let name = self.symbol()?;
-        self.scope = Scope::default();
-        let (names, arguments, argument_attrs) = self.parameters()?;
-        let (results, result_attrs) = self.function_results()?;
-        let attrs = if self.cur.eat_word("attributes") { self.dict()? } else { Dict::new() };
-        let body = if self.cur.eat("{") {
-            let region = self.scope.graph.new_region(&arguments);
-            let values: Vec<ValueId> = self.scope.graph.arguments(region).collect();
-            for ((name, at), value) in names.iter().zip(values) {
-                self.define(name, *at, value, 1)?;
-            }
-            self.operations(region)?;
-            Some(std::mem::take(&mut self.scope.graph))
-        } else {
-            None
-        };
-        let loc = self.optional_location()?;
-        let func = Func {
-            name,
-            visibility,
-            arguments,
-            results,
-            argument_attrs,
-            result_attrs,
-            attrs,
-            loc,
-            offset,
-            body,
-        };
-        self.add_function(func, name_at)
-    }
-
-    fn add_function(&mut self, func: Func, at: usize) -> Parse<()> {
-        match self.module.add(func) {
-            Ok(()) => Ok(()),
-            Err(func) => self.cur.fail_at(at, format!("function @{} is defined twice", func.name)),
-        }
-    }
-
-    /// `"func.func"() <{function_type = …, sym_name = …}> ({ … }) : () -> ()`.
-    fn generic_function(&mut self, offset: u32) -> Parse<()> {
-        self.cur.expect("(")?;
-        self.cur.expect(")")?;
-        let mut attrs = Dict::new();
-        if self.cur.peek() == b'<' {
-            attrs.extend(self.properties()?);
-        }
-        self.scope = Scope::default();
-        self.cur.expect("(")?;
-        let region = self.region(&[])?;
-        self.cur.expect(")")?;
-        if self.cur.peek() == b'{' {
-            attrs.extend(self.dict()?);
-        }
-        self.cur.expect(":")?;
-        self.function_types()?;
-        let loc = self.optional_location()?;
-        let graph = std::mem::take(&mut self.scope.graph);
-        let arguments: Vec<TypeId> = graph.arguments(region).map(|v| graph.ty(v)).collect();
-        let mut func = Func {
-            name: "".into(),
-            visibility: Visibility::Default,
-            argument_attrs: vec![Dict::new(); arguments.len()],
-            arguments,
-            results: Vec::new(),
-            result_attrs: Vec::new(),
-            attrs: Dict::new(),
-            loc,
-            offset,
-            body: Some(graph),
-        };
-        for (name, attr) in attrs {
-            self.function_attr(&mut func, &name, attr);
-        }
-        func.result_attrs.resize(func.results.len(), Dict::new());
-        self.add_function(func, offset as usize)
-    }
-
-    fn function_attr(&mut self, func: &mut Func, name: &str, attr: Attr) {
-        let dicts = |items: Vec<Attr>| {
-            let dict = |item| if let Attr::Dict(dict) = item { dict } else { Dict::new() };
-            items.into_iter().map(dict).collect()
-        };
-        match (name, attr) {
-            ("sym_name", Attr::Str(text)) => func.name = text,
-            ("sym_visibility", Attr::Str(text)) => {
-                func.visibility = match &*text {
-                    "private" => Visibility::Private,
-                    "nested" => Visibility::Nested,
-                    _ => Visibility::Public,
-                }
-            }
-            ("function_type", Attr::Function(_, results)) => {
-                func.results = results.into_iter().map(|ty| self.module.types.intern(ty)).collect();
-            }
-            ("arg_attrs", Attr::Array(items)) => func.argument_attrs = dicts(items),
-            ("res_attrs", Attr::Array(items)) => func.result_attrs = dicts(items),
-            (name, attr) => func.attrs.push((name.into(), attr)),
-        }
-    }
-
-    /// `(%a: type {attrs} loc(…), …)`, or types alone in a declaration.
-    #[expect(clippy::type_complexity, reason = "three lists of one length, used once")]
-    fn parameters(&mut self) -> Parse<(Vec<(&'a str, usize)>, Vec<TypeId>, Vec<Dict>)> {
-        let (mut names, mut types, mut attrs) = (Vec::new(), Vec::new(), Vec::new());
-        self.list("(", ")", |p| {
-            if p.cur.peek() == b'%' {
-                let at = p.cur.at;
-                p.cur.at += 1;
-                names.push((p.cur.suffix("a value's name")?, at));
-                p.cur.expect(":")?;
-            }
-            types.push(p.type_id()?);
-            attrs.push(if p.cur.peek() == b'{' { p.dict()? } else { Dict::new() });
-            p.optional_location()?;
-            Ok(())
-        })?;
-        Ok((names, types, attrs))
-    }
-
-    fn function_results(&mut self) -> Parse<(Vec<TypeId>, Vec<Dict>)> {
-        if !self.cur.eat("->") {
-            return Ok((Vec::new(), Vec::new()));
-        }
-        if self.cur.peek() != b'(' {
-            return Ok((vec![self.type_id()?], vec![Dict::new()]));
-        }
-        let items = self.list("(", ")", |p| {
-            let ty = p.type_id()?;
-            Ok((ty, if p.cur.peek() == b'{' { p.dict()? } else { Dict::new() }))
-        })?;
-        Ok(items.into_iter().unzip())
-    }
-
-    fn define(&mut self, name: &'a str, at: usize, first: ValueId, count: u32) -> Parse<()> {
+        first: ValueId,
+        count: u32,
+    ) -> Parse<()> {
         if self.scope.names.insert(name, (first, count)).is_some() {
             return self.cur.fail_at(at, format!("%{name} is defined twice"));
         }
@@ -582,7 +236,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Operations up to the closing brace, which is taken.
-    fn operations(&mut self, region: RegionId) -> Parse<()> {
+    pub(super) fn operations(&mut self, region: RegionId) -> Parse<()> {
         while !self.cur.eat("}") {
             if self.cur.peek() == b'^' {
                 return self.cur.fail("a second block: StableHLO regions have exactly one");
