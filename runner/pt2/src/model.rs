@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::archive::Archive;
+use crate::dtype::ScalarType;
 use crate::error::{Error, Result};
 use crate::graph::{Arg, Graph, TensorMeta};
 use crate::schema;
@@ -31,6 +32,8 @@ pub struct Model {
     /// Sizes that are still open.
     pub symbols: Vec<Symbol>,
     pub weights: Weights,
+    /// What plain numbers become where a float tensor is needed: PyTorch's default type.
+    pub default_float: ScalarType,
 }
 
 /// One input of the graph.
@@ -109,6 +112,7 @@ impl Model {
             graph,
             symbols,
             weights,
+            default_float: ScalarType::F32,
         })
     }
 

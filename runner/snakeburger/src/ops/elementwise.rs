@@ -238,7 +238,7 @@ impl Row {
 macro_rules! elementwise {
     ($($(#[$meta:meta])* $name:ident $text:literal $form:expr, $scalar:ident, $tolerance:expr,
         [$($field:ident : $ty:ty = $default:expr),*], $row:expr;)*) => {$(
-        payload! { $(#[$meta])* $name { $($field: $ty = $default),* } }
+        payload! { $(#[$meta])* #[derive(Default)] $name { $($field: $ty = $default),* } }
 
         impl $name {
             pub(crate) const ROW: $crate::ops::elementwise::Row = $row;
