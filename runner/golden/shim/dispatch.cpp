@@ -3,6 +3,7 @@
 
 #include <ATen/ScalarOps.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 #include <ATen/core/jit_type.h>
 
 #include <sstream>
@@ -129,6 +130,9 @@ IValue* wf_op_parameter_default(const c10::OperatorHandle* op, size_t index) noe
   const auto& value = op->schema().arguments()[index].default_value();
   return value ? new IValue(*value) : nullptr;
 }
+
+// Whether it draws random numbers, with some arguments at least.
+int wf_op_random(const c10::OperatorHandle* op) noexcept { return op->hasTag(at::Tag::nondeterministic_seeded); }
 
 char* wf_op_schema(const c10::OperatorHandle* op) noexcept {
   std::ostringstream text;

@@ -1,15 +1,14 @@
 //! libtorch as the rest of this crate sees it: values, tensors, any operator by its name, and
 //! the state around the calls. All `unsafe` of the crate is in [`ffi`].
 
-mod dtype;
 mod ffi;
 mod ops;
 #[cfg(test)]
 mod tests;
 
-pub use dtype::DType;
-pub use ffi::{Autocast, Context, GradMode, Host, Mapping, Op, Tensor};
-pub use ops::{Library, Unknown};
+pub use ffi::{Autocast, Context, GradMode, Layout, Mapping, Op, Tensor};
+pub use ops::Library;
+pub use warpforge_pt2::ScalarType;
 
 /// What libtorch says went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -111,9 +110,9 @@ impl From<bool> for Value {
     }
 }
 
-impl From<DType> for Value {
-    fn from(dtype: DType) -> Self {
-        Self::Int(dtype.code().into())
+impl From<ScalarType> for Value {
+    fn from(dtype: ScalarType) -> Self {
+        Self::Int(dtype.c10())
     }
 }
 

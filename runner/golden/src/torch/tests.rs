@@ -10,12 +10,12 @@ fn ops() -> Library {
 
 fn floats(shape: &[i64], values: &[f32]) -> Value {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
-    Tensor::from_bytes(&bytes, DType::F32, shape).unwrap().into()
+    Tensor::from_bytes(&bytes, &Layout::dense(ScalarType::F32, shape)).unwrap().into()
 }
 
 fn read(value: &Value) -> Vec<f32> {
     let host = value.tensor().expect("a tensor").host().unwrap();
-    assert_eq!(host.dtype, DType::F32);
+    assert_eq!(host.dtype, ScalarType::F32);
     host.bytes()
         .chunks_exact(4)
         .map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap()))
@@ -72,9 +72,9 @@ fn numbers_become_what_the_schema_asks_for() {
 #[test]
 fn a_number_does_not_promote_a_reduced_precision_tensor() {
     let x = floats(&[1], &[3.0]);
-    let half = call("aten::to", "dtype", &[x, DType::BF16.into()], &[]);
+    let half = call("aten::to", "dtype", &[x, ScalarType::BF16.into()], &[]);
     let scaled = call("aten::mul", "Tensor", &[half[0].clone(), Value::Float(0.5)], &[]);
-    assert_eq!(scaled[0].tensor().unwrap().dtype(), Some(DType::BF16));
+    assert_eq!(scaled[0].tensor().unwrap().dtype(), Some(ScalarType::BF16));
 }
 
 #[test]
@@ -87,7 +87,8 @@ fn lists_optional_tensors_and_several_results() {
     assert_eq!(read(&parts[1]), [3.0, 2.0]);
     let joined = call("aten::cat", "", &[Value::List(parts.clone())], &[]);
     assert_eq!(read(&joined[0]), read(&x));
-    let index = Tensor::from_bytes(&1_i64.to_ne_bytes(), DType::I64, &[1]).unwrap();
+    let index =
+        Tensor::from_bytes(&1_i64.to_ne_bytes(), &Layout::dense(ScalarType::I64, &[1])).unwrap();
     let indices = Value::List(vec![Value::None, index.into()]);
     assert_eq!(read(&call("aten::index", "Tensor", &[x, indices], &[])[0]), [4.0, 2.0]);
 }
@@ -104,9 +105,9 @@ fn strings_devices_types_and_no_results() {
         "aten::zeros",
         "",
         &[Value::from(&[2_i64][..])],
-        &[named("dtype", DType::F64), named("device", Value::Device("cpu".into()))],
+        &[named("dtype", ScalarType::F64), named("device", Value::Device("cpu".into()))],
     );
-    assert_eq!(zeros[0].tensor().unwrap().dtype(), Some(DType::F64));
+    assert_eq!(zeros[0].tensor().unwrap().dtype(), Some(ScalarType::F64));
     let truth = call("aten::ones", "", &[Value::from(&[1_i64][..])], &[]);
     assert!(call("aten::_assert_async", "", &truth, &[]).is_empty());
 }
@@ -159,15 +160,15 @@ fn grad_mode_and_autocast_end_with_their_guards() {
     let product =
         || call("aten::mm", "", &[a.clone(), b.clone()], &[])[0].tensor().unwrap().dtype();
     {
-        let _outer = Autocast::enter("cpu", true, Some(DType::BF16), true).unwrap();
-        assert_eq!(product(), Some(DType::BF16));
+        let _outer = Autocast::enter("cpu", true, Some(ScalarType::BF16), true).unwrap();
+        assert_eq!(product(), Some(ScalarType::BF16));
         {
             let _inner = Autocast::enter("cpu", false, None, true).unwrap();
-            assert_eq!(product(), Some(DType::F32));
+            assert_eq!(product(), Some(ScalarType::F32));
         }
-        assert_eq!(product(), Some(DType::BF16));
+        assert_eq!(product(), Some(ScalarType::BF16));
     }
-    assert_eq!(product(), Some(DType::F32));
+    assert_eq!(product(), Some(ScalarType::F32));
     a.tensor().unwrap().require_grad(true).unwrap();
     let tracked = || {
         call("aten::mm", "", &[a.clone(), b.clone()], &[])[0]
@@ -188,22 +189,34 @@ fn grad_mode_and_autocast_end_with_their_guards() {
 
 #[test]
 fn memory_is_checked_and_given_back() {
-    let wrong = Tensor::from_bytes(&[0; 7], DType::F32, &[2]).unwrap_err();
-    assert_eq!(wrong.to_string(), "F32[2] takes 8 bytes, not 7");
-    assert!(Tensor::from_bytes(&[], DType::F32, &[-1]).is_err());
-    let empty = Tensor::from_bytes(&[], DType::F32, &[0, 3]).unwrap();
+    let f32s = |shape| Layout::dense(ScalarType::F32, shape);
+    let wrong = Tensor::from_bytes(&[0; 7], &f32s(&[2])).unwrap_err();
+    assert_eq!(wrong.to_string(), "float32 [2] takes 8 bytes, and there are 7");
+    assert!(Tensor::from_bytes(&[], &f32s(&[-1])).is_err());
+    assert!(Tensor::from_bytes(&[0; 8], &f32s(&[i64::MAX, i64::MAX])).is_err());
+    let empty = Tensor::from_bytes(&[], &f32s(&[0, 3])).unwrap();
     assert_eq!((empty.shape(), empty.host().unwrap().bytes().len()), (vec![0, 3], 0));
+    let columns = Layout { strides: vec![1, 2].into(), ..f32s(&[2, 2]) };
+    let bytes: Vec<u8> = [1_f32, 2.0, 3.0, 4.0].iter().flat_map(|x| x.to_ne_bytes()).collect();
+    let turned = Tensor::from_bytes(&bytes, &columns).unwrap();
+    assert_eq!(read(&turned.into()), [1.0, 3.0, 2.0, 4.0]);
+}
+
+#[test]
+fn a_mapped_file_is_used_in_place_and_never_written() {
     let mut file = tempfile::tempfile().unwrap();
-    file.write_all(&[0, 0, 0, 0, 0, 0, 128, 63, 0]).unwrap();
+    file.write_all(&[0; 64]).unwrap();
+    file.write_all(&[0, 0, 128, 63, 0, 0, 128, 63]).unwrap();
     let map = Mapping::open(&file).unwrap();
-    let aligned = Tensor::mapped(&map, 4..8, DType::F32, &[1]).unwrap();
-    let odd = Tensor::mapped(&map, 5..9, DType::F32, &[1]).unwrap();
-    assert!(Tensor::mapped(&map, 8..12, DType::F32, &[1]).is_err());
-    assert_eq!((read(&(&aligned).into()), odd.shape()), (vec![1.0], vec![1]));
+    let one = Layout::dense(ScalarType::F32, &[1]);
+    let aligned = Tensor::mapped(&map, 64..68, &one).unwrap();
+    let odd = Tensor::mapped(&map, 68..72, &one).unwrap();
+    assert!(Tensor::mapped(&map, 70..74, &one).is_err());
+    assert_eq!((read(&(&aligned).into()), read(&odd.into())), (vec![1.0], vec![1.0]));
     assert_eq!(map.users(), 1, "the odd one was copied");
     call("aten::add_", "Tensor", &[(&aligned).into(), Value::Int(1)], &[]);
     assert_eq!(read(&aligned.into()), [2.0]);
     assert_eq!(map.users(), 0, "given back with the last tensor");
-    let again = Tensor::mapped(&Mapping::open(&file).unwrap(), 4..8, DType::F32, &[1]).unwrap();
+    let again = Tensor::mapped(&Mapping::open(&file).unwrap(), 64..68, &one).unwrap();
     assert_eq!(read(&again.into()), [1.0], "the file is as it was");
 }

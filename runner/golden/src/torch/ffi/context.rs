@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_int};
 use std::marker::PhantomData;
 
-use super::super::DType;
+use super::super::ScalarType;
 use super::*;
 
 /// libtorch as it is set up for this process.
@@ -86,11 +86,11 @@ impl Autocast {
     pub fn enter(
         device: &str,
         enabled: bool,
-        dtype: Option<DType>,
+        dtype: Option<ScalarType>,
         cache: bool,
     ) -> Result<Self, Fault> {
         let device = c_text(device)?;
-        let dtype = dtype.map_or(-1, DType::code);
+        let dtype = dtype.map_or(-1, |dtype| dtype.c10() as c_int);
         let wanted = RawAutocast { enabled: enabled.into(), dtype, cache: cache.into() };
         let mut before = RawAutocast { enabled: 0, dtype: 0, cache: 0 };
         // SAFETY: a string that outlives the call, and room for the answer.

@@ -16,7 +16,7 @@ use torch_sys::C_tensor;
 use super::Fault;
 
 pub use context::{Autocast, Context, GradMode};
-pub use tensor::{Host, Mapping, Tensor};
+pub use tensor::{Host, Layout, Mapping, Tensor};
 pub use value::Op;
 
 /// `c10::IValue`.
@@ -65,6 +65,7 @@ unsafe extern "C" {
     fn wf_op_results(op: *const RawOp) -> usize;
     fn wf_op_parameter_name(op: *const RawOp, index: usize) -> *const c_char;
     fn wf_op_parameter_default(op: *const RawOp, index: usize) -> *mut RawValue;
+    fn wf_op_random(op: *const RawOp) -> c_int;
     fn wf_op_schema(op: *const RawOp) -> *mut c_char;
     fn wf_op_call(
         op: *const RawOp,

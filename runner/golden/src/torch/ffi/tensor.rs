@@ -1,7 +1,8 @@
 //! Tensors: handles of libtorch's, and memory that is lent to them.
 
 use std::any::Any;
-use std::ffi::c_void;
+use std::borrow::Cow;
+use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use memmap2::{MmapOptions, MmapRaw};
 use torch_sys::C_tensor;
 
-use super::super::DType;
+use super::super::ScalarType;
 use super::{
     Fault, checked, wf_from_blob, wf_tensor_bytes, wf_tensor_data, wf_tensor_defined,
     wf_tensor_dims, wf_tensor_dtype, wf_tensor_host, wf_tensor_require_grad,
@@ -51,8 +52,7 @@ impl Tensor {
         &self.0
     }
 
-    /// A contiguous tensor over memory that `owner` keeps alive and unmoved. It must be
-    /// writable, as in-place operators write to it, and aligned for the element type.
+    /// A tensor over memory that `owner` keeps alive and unmoved.
     ///
     /// # Safety
     /// `data` must stay valid, and be read and written by nothing else than libtorch, while
@@ -60,35 +60,26 @@ impl Tensor {
     unsafe fn over<O: Any + Send + Sync>(
         data: *mut [u8],
         owner: Arc<O>,
-        dtype: DType,
-        shape: &[i64],
+        layout: &Layout<'_>,
     ) -> Result<Self, Fault> {
         extern "C" fn release<O>(owner: *mut c_void) {
             // SAFETY: made by `Arc::into_raw` below, and the shim calls this once.
             drop(unsafe { Arc::from_raw(owner.cast_const().cast::<O>()) });
         }
-        let needed = bytes_of(dtype, shape)?;
-        if needed != data.len() {
-            let found = data.len();
-            return Err(Fault(format!("{dtype:?}{shape:?} takes {needed} bytes, not {found}")));
-        }
-        if data.cast::<u8>().align_offset(dtype.size()) != 0 {
-            return Err(Fault(format!("the memory is not aligned for {dtype:?}")));
-        }
-        let mut strides = vec![1; shape.len()];
-        for axis in (1..shape.len()).rev() {
-            strides[axis - 1] = strides[axis] * shape[axis].max(1);
+        let (needed, found) = (layout.reach()?, data.len());
+        if needed > found {
+            return Err(Fault(format!("{layout} takes {needed} bytes, and there are {found}")));
         }
         let owner = Arc::into_raw(owner).cast_mut().cast::<c_void>();
-        // SAFETY: shape and strides have `shape.len()` numbers and describe memory inside
+        // SAFETY: shape and strides have equally many numbers and describe memory inside
         // `data`; the owner goes to `release`, which undoes `into_raw` once in any case.
         let raw = checked(|error| unsafe {
             wf_from_blob(
                 data.cast(),
-                shape.as_ptr(),
-                strides.as_ptr(),
-                shape.len(),
-                dtype.code(),
+                layout.shape.as_ptr(),
+                layout.strides.as_ptr(),
+                layout.shape.len(),
+                layout.dtype.c10() as c_int,
                 owner,
                 release::<O>,
                 error,
@@ -98,26 +89,21 @@ impl Tensor {
         Ok(unsafe { Self::own(raw) })
     }
 
-    /// A contiguous tensor with these bytes, kept in memory aligned for any element type.
-    pub fn from_bytes(bytes: &[u8], dtype: DType, shape: &[i64]) -> Result<Self, Fault> {
-        let words = Arc::new(Words::new(bytes.len().div_ceil(8)));
-        let data = slice_from_raw_parts_mut(words.0.cast::<u8>(), bytes.len());
-        // SAFETY: the words are at least as many bytes, live as long as the Arc that is handed
+    /// A tensor with a copy of these bytes.
+    pub fn from_bytes(bytes: &[u8], layout: &Layout<'_>) -> Result<Self, Fault> {
+        let lines = Arc::new(Lines::new(bytes.len().div_ceil(ALIGNMENT)));
+        let data = slice_from_raw_parts_mut(lines.0.cast::<u8>(), bytes.len());
+        // SAFETY: the lines are at least as many bytes, live as long as the Arc that is handed
         // over, and are touched by nobody else.
         unsafe {
             bytes.as_ptr().copy_to_nonoverlapping(data.cast(), bytes.len());
-            Self::over(data, words, dtype, shape)
+            Self::over(data, lines, layout)
         }
     }
 
-    /// A tensor over part of a mapped file, which it keeps mapped. The part is copied if it is
-    /// not aligned for the element type.
-    pub fn mapped(
-        map: &Mapping,
-        range: Range<usize>,
-        dtype: DType,
-        shape: &[i64],
-    ) -> Result<Self, Fault> {
+    /// A tensor over part of a mapped file, which it keeps mapped; a copy of the part if it
+    /// does not begin where libtorch's own memory could.
+    pub fn mapped(map: &Mapping, range: Range<usize>, layout: &Layout<'_>) -> Result<Self, Fault> {
         if range.start > range.end || range.end > map.0.len() {
             return Err(Fault(format!("bytes {range:?} of a file of {}", map.0.len())));
         }
@@ -125,12 +111,11 @@ impl Tensor {
         // nothing but libtorch touches it.
         unsafe {
             let start = map.0.as_mut_ptr().add(range.start);
-            if start.align_offset(dtype.size()) == 0 {
-                let data = slice_from_raw_parts_mut(start, range.len());
-                Self::over(data, Arc::clone(&map.0), dtype, shape)
+            if start.align_offset(ALIGNMENT) == 0 {
+                Self::over(slice_from_raw_parts_mut(start, range.len()), Arc::clone(&map.0), layout)
             } else {
                 let bytes = std::slice::from_raw_parts(start.cast_const(), range.len());
-                Self::from_bytes(bytes, dtype, shape)
+                Self::from_bytes(bytes, layout)
             }
         }
     }
@@ -141,10 +126,11 @@ impl Tensor {
         unsafe { wf_tensor_defined(self.raw()) != 0 }
     }
 
-    /// `None` for a tensor that is not defined, or of a type that no file can hold.
-    pub fn dtype(&self) -> Option<DType> {
+    /// `None` for a tensor that is not defined, or of a type that exported models do not have.
+    pub fn dtype(&self) -> Option<ScalarType> {
         // SAFETY: a live handle of a defined tensor.
-        self.defined().then(|| unsafe { wf_tensor_dtype(self.raw()) }).and_then(DType::from_code)
+        let code = self.defined().then(|| unsafe { wf_tensor_dtype(self.raw()) })?;
+        ScalarType::ALL.iter().copied().find(|dtype| dtype.c10() == i64::from(code))
     }
 
     pub fn shape(&self) -> Vec<i64> {
@@ -187,11 +173,52 @@ impl Tensor {
     }
 }
 
-fn bytes_of(dtype: DType, shape: &[i64]) -> Result<usize, Fault> {
-    let sizes = shape.iter().map(|size| usize::try_from(*size).ok());
-    let count = sizes.fold(Some(dtype.size()), |count, size| count?.checked_mul(size?));
-    count.ok_or_else(|| Fault(format!("{shape:?} is no shape")))
+/// How a tensor lies in its memory.
+#[derive(Clone, Debug)]
+pub struct Layout<'a> {
+    pub dtype: ScalarType,
+    pub shape: &'a [i64],
+    /// In elements.
+    pub strides: Cow<'a, [i64]>,
 }
+
+impl fmt::Display for Layout<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.dtype, self.shape)
+    }
+}
+
+impl<'a> Layout<'a> {
+    /// One element after another, the last axis running fastest.
+    pub fn dense(dtype: ScalarType, shape: &'a [i64]) -> Self {
+        let mut strides = vec![1; shape.len()];
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = shape[axis].max(1).saturating_mul(strides[axis]);
+        }
+        Self { dtype, shape, strides: strides.into() }
+    }
+
+    /// How many bytes from the first element's beginning to the last one's end.
+    fn reach(&self) -> Result<usize, Fault> {
+        let none = || Fault(format!("{self} with strides {:?} is no tensor", self.strides));
+        if self.shape.len() != self.strides.len() || self.shape.iter().any(|size| *size < 0) {
+            return Err(none());
+        }
+        if self.shape.contains(&0) {
+            return Ok(0);
+        }
+        let mut steps = self.shape.iter().zip(self.strides.iter());
+        let last = steps.try_fold(0_usize, |last, (size, stride)| {
+            let step = usize::try_from(*stride).ok()?.checked_mul((*size - 1) as usize)?;
+            last.checked_add(step)
+        });
+        last.and_then(|last| last.checked_add(1)?.checked_mul(self.dtype.bytes())).ok_or_else(none)
+    }
+}
+
+/// What libtorch aligns its own memory to. Some of its kernels choose another way through the
+/// data, and another rounding, where memory begins elsewhere.
+const ALIGNMENT: usize = 64;
 
 /// A file in memory. What in-place operators write stays in this process.
 #[derive(Clone)]
@@ -214,21 +241,25 @@ impl Mapping {
     }
 }
 
-/// Zeroed memory, aligned for any element type, that only libtorch touches.
-struct Words(*mut [u64]);
+#[derive(Clone)]
+#[repr(align(64))]
+struct Line([u8; ALIGNMENT]);
+
+/// Zeroed memory that only libtorch touches.
+struct Lines(*mut [Line]);
 
 // SAFETY: the memory belongs to it alone, and it never reads or writes it.
-unsafe impl Send for Words {}
+unsafe impl Send for Lines {}
 // SAFETY: as above.
-unsafe impl Sync for Words {}
+unsafe impl Sync for Lines {}
 
-impl Words {
+impl Lines {
     fn new(count: usize) -> Self {
-        Self(Box::into_raw(vec![0; count].into_boxed_slice()))
+        Self(Box::into_raw(vec![Line([0; ALIGNMENT]); count].into_boxed_slice()))
     }
 }
 
-impl Drop for Words {
+impl Drop for Lines {
     fn drop(&mut self) {
         // SAFETY: made by `Box::into_raw`, and freed only here.
         drop(unsafe { Box::from_raw(self.0) });
@@ -237,7 +268,7 @@ impl Drop for Words {
 
 /// A tensor's values in host memory, contiguous and in row order.
 pub struct Host {
-    pub dtype: DType,
+    pub dtype: ScalarType,
     tensor: Tensor,
 }
 

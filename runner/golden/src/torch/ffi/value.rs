@@ -77,6 +77,7 @@ impl Boxed {
 pub struct Op {
     raw: *const RawOp,
     parameters: Arc<[String]>,
+    random: bool,
 }
 
 impl Op {
@@ -90,7 +91,9 @@ impl Op {
             let name = |index| CStr::from_ptr(wf_op_parameter_name(raw, index));
             (0..wf_op_parameters(raw)).map(|index| name(index).to_string_lossy().into()).collect()
         };
-        Some(Self { raw, parameters })
+        // SAFETY: a live handle.
+        let random = unsafe { wf_op_random(raw) != 0 };
+        Some(Self { raw, parameters, random })
     }
 
     /// The names of its parameters, in order.
@@ -104,6 +107,11 @@ impl Op {
         // SAFETY: a live handle and an index below its count; what it returns is fresh.
         let raw = unsafe { wf_op_parameter_default(self.raw, index) };
         if raw.is_null() { None } else { Boxed(raw).read().ok() }
+    }
+
+    /// Whether it draws random numbers, with some arguments at least.
+    pub fn is_random(&self) -> bool {
+        self.random
     }
 
     /// `aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
