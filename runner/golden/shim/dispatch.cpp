@@ -104,6 +104,18 @@ IValue coerce(const IValue& value, const c10::TypePtr& type, std::optional<int32
   }
 }
 
+// The schema's own check, with its messages. It does not know that a bool is a Scalar too, and
+// making it an int would change the type of what `full` and the like make of it.
+void check(const c10::FunctionSchema& schema, const torch::jit::Stack& stack) {
+  torch::jit::Stack shown = stack;
+  for (size_t i = 0; i < shown.size(); ++i) {
+    auto type = schema.arguments()[i].type();
+    if (auto* optional = type->castRaw<c10::OptionalType>()) type = optional->getElementType();
+    if (shown[i].isBool() && type->kind() == TypeKind::NumberType) shown[i] = int64_t{0};
+  }
+  schema.checkAndNormalizeInputs<c10::Type>(shown);
+}
+
 }  // namespace
 
 extern "C" {
@@ -154,7 +166,7 @@ int wf_op_call(const c10::OperatorHandle* op, const IValue* const* arguments, IV
       const IValue& given = arguments[i] ? *arguments[i] : *parameter.default_value();
       stack.push_back(coerce(given, parameter.type(), parameter.N()));
     }
-    op->schema().checkAndNormalizeInputs<c10::Type>(stack);
+    check(op->schema(), stack);
     op->callBoxed(stack);
     const size_t expected = op->schema().returns().size();
     TORCH_CHECK(stack.size() == expected, stack.size(), " results instead of ", expected);

@@ -112,7 +112,7 @@ impl<'g> Interpreter<'g> {
         &self.counts
     }
 
-    fn function(
+    pub(crate) fn function(
         &mut self,
         graph: &Graph,
         inputs: Vec<Value>,
@@ -174,14 +174,7 @@ impl<'g> Interpreter<'g> {
                 };
                 Ok(vec![result.map_err(failed)?])
             }
-            Call::HigherOrder(name) => match &**name {
-                "cond" => self.cond(node, values),
-                "while_loop" => self.while_loop(node, values),
-                _ => {
-                    let message = "this higher-order operator is not known";
-                    Err(failure::at(node, FailureKind::Unsupported, message))
-                }
-            },
+            Call::HigherOrder(name) => self.control_flow(name, node, values),
         }
     }
 
@@ -220,7 +213,7 @@ impl<'g> Interpreter<'g> {
         run(&mut Draw { library: &mut self.library, stream, device }, &arguments)
     }
 
-    fn value(&self, arg: &Arg, values: &[Option<Value>]) -> Result<Value, Fault> {
+    pub(crate) fn value(&self, arg: &Arg, values: &[Option<Value>]) -> Result<Value, Fault> {
         Ok(match arg {
             Arg::None => Value::None,
             Arg::Value(id) => match values.get(id.index()) {
@@ -242,66 +235,6 @@ impl<'g> Interpreter<'g> {
             Arg::Graph(_) => return Err(Fault("a graph is no value".into())),
             Arg::Operator(name) => return Err(Fault(format!("the operator {name} is no value"))),
         })
-    }
-
-    /// `cond(predicate, true graph, false graph, operands)`
-    fn cond(&mut self, node: &Node, values: &[Option<Value>]) -> Result<Vec<Value>, Failure> {
-        let args: Vec<_> = node.args.iter().map(|arg| &arg.arg).collect();
-        let [predicate, Arg::Graph(yes), Arg::Graph(no), operands] = args[..] else {
-            return Err(failure::at(
-                node,
-                FailureKind::Model,
-                "its arguments are not of the known form",
-            ));
-        };
-        let failed = |fault: Fault| failure::at(node, FailureKind::Op, fault);
-        let predicate = self.value(predicate, values).map_err(failed)?;
-        let operands = self.value(operands, values).map_err(failed)?;
-        let chosen = if self.truth(&predicate).map_err(failed)? { yes } else { no };
-        self.function(chosen, listed(operands), None)
-    }
-
-    /// `while_loop(condition graph, body graph, carried, additional)`
-    fn while_loop(&mut self, node: &Node, values: &[Option<Value>]) -> Result<Vec<Value>, Failure> {
-        let args: Vec<_> = node.args.iter().map(|arg| &arg.arg).collect();
-        let [Arg::Graph(condition), Arg::Graph(body), carried, additional] = args[..] else {
-            return Err(failure::at(
-                node,
-                FailureKind::Model,
-                "its arguments are not of the known form",
-            ));
-        };
-        let failed = |fault: Fault| failure::at(node, FailureKind::Op, fault);
-        let mut carried = listed(self.value(carried, values).map_err(failed)?);
-        let additional = listed(self.value(additional, values).map_err(failed)?);
-        loop {
-            let all = || carried.iter().chain(&additional).cloned().collect::<Vec<_>>();
-            let go_on = self.function(condition, all(), None)?;
-            let go_on = go_on.first().ok_or_else(|| Fault("its condition gives nothing".into()));
-            if !go_on.and_then(|value| self.truth(value)).map_err(failed)? {
-                return Ok(carried);
-            }
-            carried = self.function(body, all(), None)?;
-        }
-    }
-
-    fn truth(&mut self, value: &Value) -> Result<bool, Fault> {
-        let value = match value {
-            Value::Tensor(_) => {
-                let item = self.library.find("aten::item", "");
-                let item = item.map_err(|unknown| Fault(unknown.to_string()))?;
-                item.call(std::slice::from_ref(value), &[])?.pop().unwrap_or(Value::None)
-            }
-            other => other.clone(),
-        };
-        value.bool().ok_or_else(|| Fault(format!("{} is no condition", value.kind())))
-    }
-}
-
-fn listed(value: Value) -> Vec<Value> {
-    match value {
-        Value::List(items) => items,
-        other => vec![other],
     }
 }
 

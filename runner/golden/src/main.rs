@@ -4,6 +4,7 @@
 //! and speaks the protocol of `warpforge-golden-protocol` with it over its standard streams.
 //! Given a file with a request as its only argument, it answers that one and ends.
 
+mod control;
 mod failure;
 mod files;
 mod interp;
