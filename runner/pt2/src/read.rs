@@ -366,7 +366,7 @@ fn optional(tensor: &schema::OptionalTensor, scope: &Scope) -> Result<Arg> {
 }
 
 /// The name of the value an argument refers to, if it is one value.
-fn argument_name(arg: &schema::Argument) -> Option<&str> {
+pub(crate) fn argument_name(arg: &schema::Argument) -> Option<&str> {
     match arg {
         schema::Argument::AsTensor(tensor)
         | schema::Argument::AsOptionalTensor(schema::OptionalTensor::AsTensor(tensor)) => {
