@@ -14,7 +14,7 @@ mod ty;
 use rustc_hash::FxHashMap;
 
 pub use attr::{Attr, AttrError, AttrValue, Dict, EnumAttr, Ints, lookup};
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Owner};
 pub use dtype::{DType, Elem, Kind, Quant};
 pub use literal::{Literal, int_from_bytes};
 pub use loc::{Loc, LocId, LocTable};
