@@ -238,23 +238,31 @@ def save(program: Any, path: Path, keep_weights: bool = True) -> None:
     with beside(path) as partial:
         torch.export.save(program, partial)
         if not keep_weights:
-            drop_weights(partial)
+            drop_weights(partial, program.state_dict)
 
 
-def drop_weights(path: Path) -> None:
+def drop_weights(path: Path, state: dict[str, Any]) -> None:
     """Writes the archive anew without the members that hold weights.
 
     `model_weights_config.json`, which names them, stays: a reader sees from it
-    what to ask for elsewhere.
+    what to ask for elsewhere, and which weights are tied. torch takes all weights
+    without memory for one tied weight, so the ties are stated anew.
     """
+    storages: dict[int, str] = {}
+    for tensor in state.values():
+        storages.setdefault(tensor.untyped_storage()._cdata, f"weight_{len(storages)}")
     stripped = path.with_suffix(".stripped")
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(stripped, "w") as new:
         (config,) = (n for n in old.namelist() if n.endswith("/model_weights_config.json"))
         folder = config.removesuffix("model_weights_config.json")
-        rows = json.loads(old.read(config))["config"].values()
-        payload = {folder + row["path_name"] for row in rows}
+        content = json.loads(old.read(config))
+        payload = {folder + row["path_name"] for row in content["config"].values()}
+        for name, row in content["config"].items():
+            row["path_name"] = storages[state[name].untyped_storage()._cdata]
         for member in old.infolist():
-            if member.filename not in payload:
+            if member.filename == config:
+                new.writestr(member, json.dumps(content))
+            elif member.filename not in payload:
                 new.writestr(member, old.read(member), zipfile.ZIP_STORED)
     os.replace(stripped, path)
 
