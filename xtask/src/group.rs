@@ -2,9 +2,9 @@
 //! and the whole group is ended when it takes too long or when we are told to
 //! stop. A terminal's Ctrl-C reaches only our own group, so it is passed on.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -42,6 +42,20 @@ pub fn end_all_on_signal() -> io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Runs a child to its end and gives what it wrote; it ends when we are told to stop.
+pub fn output(command: &mut Command) -> io::Result<Output> {
+    let mut group = Group::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    let mut errors = group.leader.stderr.take().expect("it is piped");
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        errors.read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let mut stdout = Vec::new();
+    group.leader.stdout.take().expect("it is piped").read_to_end(&mut stdout)?;
+    let stderr = reader.join().expect("reading does not panic")?;
+    Ok(Output { status: group.wait()?, stdout, stderr })
 }
 
 /// A running child and everything it starts.

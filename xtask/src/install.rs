@@ -9,11 +9,11 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use zip::ZipArchive;
 
-use crate::artifact::{Artifact, Wheel};
-use crate::cache::{self, Cache};
-use crate::fetch;
+use crate::artifact::{Artifact, Borrow, Wheel};
+use crate::cache::Cache;
 use crate::manifest::{Manifest, State, check};
 use crate::progress::Step;
+use crate::{fetch, stubs};
 
 type Zip = ZipArchive<BufReader<File>>;
 
@@ -24,12 +24,12 @@ struct Member {
     size: u64,
 }
 
-/// Makes sure that the artifact is whole, and says where it is.
+/// Makes sure that the artifact is whole, and says where it is. Its wheels stay in
+/// the downloads, as the next artifact may be cut out of the same ones.
 pub fn ensure_whole(cache: &Cache, artifact: &Artifact) -> Result<PathBuf> {
     let home = cache.path(&artifact.folder());
     let recipe = artifact.recipe();
     if check(&home, &recipe) == State::Whole {
-        forget_downloads(cache, artifact)?;
         cache.tidy()?;
         return Ok(home);
     }
@@ -44,32 +44,57 @@ pub fn ensure_whole(cache: &Cache, artifact: &Artifact) -> Result<PathBuf> {
     }
     build(cache, artifact, recipe, &home)
         .with_context(|| format!("{} {} is not set up", artifact.name, artifact.version))?;
-    forget_downloads(cache, artifact)?;
     Ok(home)
 }
 
 fn build(cache: &Cache, artifact: &Artifact, recipe: String, home: &Path) -> Result<()> {
     // All are fetched before any is unpacked: the network is what fails most.
-    let mut wheels = Vec::new();
-    for wheel in &artifact.wheels {
-        wheels.push(fetch::wheel(cache, &artifact.tags, wheel)?);
-    }
+    let wheels = fetch::wheels(cache, &artifact.tags, &artifact.wheels)?;
     let partial = cache.partial()?;
     let stage = partial.path().join("install");
-    fs::create_dir(&stage)?;
+    let root = stage.join(&artifact.into);
+    fs::create_dir_all(&root)?;
     let mut manifest = Manifest::new(recipe);
     unpack(artifact, &wheels, &stage, &mut manifest)?;
-    manifest.write(&stage)?;
-    if home.exists() {
-        fs::rename(home, partial.path().join("replaced"))?;
+    let mut added = Vec::new();
+    for borrow in &artifact.borrow {
+        added.extend_from_slice(take(cache, borrow, &root)?);
     }
-    fs::rename(&stage, home)?;
+    if let Some(stubs) = &artifact.stubs {
+        added.extend(stubs::write(stubs, &root)?);
+    }
+    for path in added {
+        let size = fs::metadata(root.join(&path))?.len();
+        manifest.add(placed(artifact, &path), size);
+    }
+    manifest.write(&stage)?;
+    put_in_place(&stage, home, partial.path())
+}
+
+/// Renames a finished folder to its place, and what is there into the partial
+/// folder, which goes.
+pub fn put_in_place(stage: &Path, home: &Path, partial: &Path) -> Result<()> {
+    if home.exists() {
+        fs::rename(home, partial.join("replaced"))?;
+    }
+    fs::rename(stage, home)?;
     Ok(())
 }
 
-/// Wheels are needed until the install is in place; a kill in between leaves them.
-fn forget_downloads(cache: &Cache, artifact: &Artifact) -> io::Result<()> {
-    artifact.wheels.iter().try_for_each(|wheel| cache::remove(&cache.download(&wheel.file)))
+/// A file's place in the install.
+fn placed(artifact: &Artifact, name: &str) -> String {
+    if artifact.into.is_empty() { name.to_owned() } else { format!("{}/{name}", artifact.into) }
+}
+
+/// Files of another install, as links to the same bytes where the file system can.
+fn take<'a>(cache: &Cache, borrow: &'a Borrow, root: &Path) -> Result<&'a [String]> {
+    for name in &borrow.files {
+        let (from, to) = (cache.path(&borrow.install).join(name), root.join(name));
+        fs::create_dir_all(to.parent().context("it has no folder")?)?;
+        let taken = fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(|_| ()));
+        taken.with_context(|| format!("could not take over {}", from.display()))?;
+    }
+    Ok(&borrow.files)
 }
 
 fn unpack(
@@ -86,19 +111,19 @@ fn unpack(
     let step = Step::start(format!("unpacking {} {}", artifact.name, artifact.version), bytes);
     for (mut zip, members) in opened {
         for member in members {
-            write(&mut zip, &member, stage, &step)
+            let name = placed(artifact, &member.name);
+            write(&mut zip, &member, &stage.join(&name), &step)
                 .with_context(|| format!("could not unpack {}", member.name))?;
-            manifest.add(member.name, member.size);
+            manifest.add(name, member.size);
         }
     }
     step.done();
     Ok(())
 }
 
-fn write(zip: &mut Zip, member: &Member, stage: &Path, step: &Step) -> Result<()> {
-    let target = stage.join(&member.name);
+fn write(zip: &mut Zip, member: &Member, target: &Path, step: &Step) -> Result<()> {
     fs::create_dir_all(target.parent().context("it has no folder")?)?;
-    copy(&mut zip.by_index(member.index)?, &mut File::create(&target)?, step)?;
+    copy(&mut zip.by_index(member.index)?, &mut File::create(target)?, step)?;
     Ok(())
 }
 
@@ -110,7 +135,7 @@ fn open(wheel: &Wheel, path: &Path) -> Result<(Zip, Vec<Member>)> {
     for index in 0..zip.len() {
         let member = zip.by_index(index)?;
         let name = member.name()?.into_owned();
-        if member.is_dir() || !wheel.keep.iter().any(|keep| keeps(keep, &name)) {
+        if member.is_dir() || !is_kept(wheel, &name) {
             continue;
         }
         ensure!(!member.is_symlink() && stays_inside(&name), "it holds the unsafe name {name:?}");
@@ -121,6 +146,11 @@ fn open(wheel: &Wheel, path: &Path) -> Result<(Zip, Vec<Member>)> {
         ensure!(found, "it holds no {keep}");
     }
     Ok((zip, members))
+}
+
+fn is_kept(wheel: &Wheel, name: &str) -> bool {
+    let listed = |list: &[String]| list.iter().any(|entry| keeps(entry, name));
+    (wheel.keep.is_empty() || listed(&wheel.keep)) && !listed(&wheel.leave)
 }
 
 fn keeps(keep: &str, name: &str) -> bool {

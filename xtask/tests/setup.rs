@@ -298,6 +298,39 @@ fn another_description_makes_the_install_anew() {
 }
 
 #[test]
+fn a_description_may_leave_out_place_and_borrow() {
+    let ground = Ground::new();
+    succeeded(&ground.set_up());
+    // Another artifact, out of one of the same wheels.
+    let first = fs::read_to_string(ground.path("tiny.toml")).unwrap();
+    let keep = "keep = ['alpha/lib/payload.bin', 'alpha/include/']";
+    let (head, tables) = first.split_once("[tags]").unwrap();
+    let alpha = tables.split("[[wheels]]\npackage = 'beta'").next().unwrap();
+    let second = format!(
+        "{}into = 'lib/inner'\n[tags]{}[[borrow]]\ninstall = 'tiny-1.0'\n\
+         files = ['beta/lib/payload.bin']\n",
+        head.replace("tiny", "other"),
+        alpha.replace(keep, "leave = ['alpha/include/']"),
+    );
+    fs::write(ground.path("tiny.toml"), second).unwrap();
+    succeeded(&ground.set_up());
+
+    let inner = ground.path("checkout/.other/lib/inner");
+    assert!(inner.join("alpha/left-out.py").is_file(), "without `keep`, all is kept");
+    assert!(!inner.join("alpha/include").exists());
+    let borrowed = inner.join("beta/lib/payload.bin");
+    assert_eq!(fs::read(&borrowed).unwrap(), payload(PACKAGES[1].1));
+
+    // What is borrowed belongs to the install as much as the rest.
+    fs::remove_file(&borrowed).unwrap();
+    let again = ground.set_up();
+    succeeded(&again);
+    let said = String::from_utf8(again.stderr).unwrap();
+    assert!(said.contains("lib/inner/beta/lib/payload.bin is missing"), "{said}");
+    assert!(borrowed.is_file());
+}
+
+#[test]
 fn without_a_network_the_message_names_the_package() {
     let ground = Ground::new();
     let said = ground.failure(|command| {
