@@ -22,8 +22,6 @@ pub enum Error {
     Inputs(String),
     #[error("the program: {0}")]
     Program(String),
-    #[error(transparent)]
-    Parity(#[from] warpforge_parity::Error),
 }
 
 impl Error {
