@@ -22,6 +22,10 @@ pub enum Error {
     Inputs(String),
     #[error("the program: {0}")]
     Program(String),
+    #[error(transparent)]
+    Bundle(#[from] warpforge_parity::bundle::BundleError),
+    #[error(transparent)]
+    Tensors(#[from] warpforge_parity::file::FileError),
 }
 
 impl Error {
