@@ -11,6 +11,7 @@ pub mod aten;
 mod autocast;
 mod cx;
 mod emit;
+mod flow;
 mod lower;
 mod promote;
 mod python;

@@ -233,7 +233,7 @@ fn arguments(model: &Model) -> Result<(Vec<Argument>, Vec<Option<usize>>), Error
         arguments.push(Argument { kind, names: vec![input.name.clone()], ty });
     }
     let mut draws = false;
-    model.graph.each_node(&mut |node| draws |= aten::is_random(&node.call));
+    model.graph.each_node(&mut |node| draws |= aten::draws(node));
     if draws {
         let ty = TensorTy::new([2], DType::U64);
         let names = vec!["warpforge.random".into()];

@@ -102,7 +102,12 @@ fn linear(cx: &mut Cx<'_>) -> Res {
     let (x, weight) = (cx.tensor("input")?, cx.tensor("weight")?);
     let mut operands = vec![x, weight];
     operands.extend(cx.maybe_tensor("bias")?);
-    let outs = cx.composite("aten.linear", attrs([]), &operands, |e, args| {
+    Ok(linear_of(&mut cx.e, &operands)?.into())
+}
+
+/// The composite itself, of input, weight and perhaps a bias.
+pub fn linear_of(e: &mut Emitter, operands: &[V]) -> Res<V> {
+    let outs = e.composite("aten.linear", attrs([]), operands, |e, args| {
         let dtype = e.dtype(args[0]);
         let last = e.rank(args[0]) - 1;
         let over = [e.rank(args[1]) - 1];
@@ -118,7 +123,7 @@ fn linear(cx: &mut Cx<'_>) -> Res {
         let sum = e.add(product, bias);
         Ok(vec![e.convert(sum, dtype)])
     })?;
-    Ok(outs[0].into())
+    Ok(outs[0])
 }
 
 /// `beta · self + alpha · product`.

@@ -9,9 +9,14 @@ mod attention;
 mod cast;
 mod compare;
 mod create;
+mod distance;
+mod loss;
+mod loss_class;
+mod math;
 mod matmul;
 mod norm;
 mod random;
+mod recurrent;
 mod reduce;
 mod shape;
 mod views;
@@ -19,7 +24,7 @@ mod views;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use warpforge_pt2::Call;
+use warpforge_pt2::{Call, Node};
 
 use crate::cx::{Cx, Out, Res, refuse};
 
@@ -34,9 +39,13 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Casts and copies", cast::ROWS),
     ("Comparison and choice", compare::ROWS),
     ("Creation", create::ROWS),
+    ("Distances", distance::ROWS),
+    ("Losses", loss::ROWS),
+    ("Losses of classes", loss_class::ROWS),
     ("Matrix products", matmul::ROWS),
     ("Normalisation", norm::ROWS),
     ("Random numbers", random::ROWS),
+    ("Recurrent layers", recurrent::ROWS),
     ("Reductions", reduce::ROWS),
     ("Shapes", shape::ROWS),
     ("Views", views::ROWS),
@@ -61,6 +70,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// Whether a call draws random numbers.
 pub fn is_random(call: &Call) -> bool {
     matches!(call, Call::Op { name, .. } if random::DRAWS.contains(&&**name))
+}
+
+/// Whether a call draws random numbers, by its operator or by its arguments.
+pub fn draws(node: &Node) -> bool {
+    is_random(&node.call) || recurrent::draws(node)
 }
 
 /// Whether an operator can be lowered, in place or not.
