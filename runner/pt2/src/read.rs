@@ -230,9 +230,6 @@ impl Reader {
     fn arg(&mut self, arg: &schema::Argument, scope: &Scope) -> Result<Arg> {
         use schema::Argument as A;
         let value = |name: &str| lookup(scope, name);
-        fn list<T>(items: &[T], f: impl FnMut(&T) -> Result<Arg>) -> Result<Arg> {
-            Ok(Arg::List(items.iter().map(f).collect::<Result<_>>()?))
-        }
         Ok(match arg {
             A::AsNone(_) => Arg::None,
             A::AsTensor(tensor) => value(&tensor.name)?,
@@ -339,6 +336,10 @@ impl Function {
 
 fn function_name(name: &str, prefix: &str) -> String {
     format!("{prefix}{name}")
+}
+
+fn list<T>(items: &[T], f: impl FnMut(&T) -> Result<Arg>) -> Result<Arg> {
+    Ok(Arg::List(items.iter().map(f).collect::<Result<_>>()?))
 }
 
 fn name_of(node: &schema::Node) -> String {

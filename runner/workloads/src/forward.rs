@@ -125,7 +125,10 @@ pub fn run(
                 what: "golden needs libtorch".into(),
                 cure: "cargo xtask setup golden".into(),
             };
-            Report::new(title(request), Parity::without_comparison(reason, request.settings.tolerances))
+            Report::new(
+                title(request),
+                Parity::without_comparison(reason, request.settings.tolerances),
+            )
         }
         Err(_) => return Err(golden.err().unwrap_or(Error::Program("golden failed".into()))),
     };
@@ -153,7 +156,8 @@ impl Prepared {
         let given = request.inputs.as_deref().map(tensors::read).transpose()?;
         let mut dims = request.dims.clone();
         if let Some(given) = &given {
-            let names: Vec<String> = model.user_inputs().map(|input| input.name.to_string()).collect();
+            let names: Vec<String> =
+                model.user_inputs().map(|input| input.name.to_string()).collect();
             let shapes = names.iter().enumerate().filter_map(|(i, name)| {
                 let tensor = given.get(name).or_else(|| given.get(&format!("input.{i}")))?;
                 Some((name.as_str(), tensor.dims()))
@@ -189,8 +193,9 @@ fn read_program(path: &Path) -> Result<Module, Error> {
     let source = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
     let name = path.display().to_string();
     let shown = warpforge_snakeburger::diag::Source::new(&name, &source);
-    let module = text::parse(&source, text::Options { locations: true, ..text::Options::default() })
-        .map_err(|problem| Error::Program(shown.render(&problem)))?;
+    let module =
+        text::parse(&source, text::Options { locations: true, ..text::Options::default() })
+            .map_err(|problem| Error::Program(shown.render(&problem)))?;
     let problems = verify::problems(&module);
     if let Some(first) = problems.first() {
         return Err(bad(shown.render(first)));
@@ -220,7 +225,11 @@ fn golden_passes(
             model: absolute(&request.model)?,
             weights: request.weights.message(request.seed),
             inputs: Some(absolute(&request.out.join(INPUTS))?),
-            precision: if oracle { protocol::Precision::F64 } else { protocol::Precision::AsExported },
+            precision: if oracle {
+                protocol::Precision::F64
+            } else {
+                protocol::Precision::AsExported
+            },
             device: if oracle { protocol::Device::Cpu } else { request.device },
             threads: request.threads,
             seed: request.seed,
@@ -333,7 +342,8 @@ impl Sides {
 
     /// Every name of either side, strictly paired.
     fn judge_all(&self, kind: Kind, prefix: &str, settings: &Settings) -> Vec<TensorReport> {
-        let names = |file: &Option<TensorFile>| file.as_ref().map(TensorFile::names).unwrap_or_default();
+        let names =
+            |file: &Option<TensorFile>| file.as_ref().map(TensorFile::names).unwrap_or_default();
         let mut all = names(&self.golden);
         all.extend(names(&self.candidate));
         all.sort_unstable();
@@ -342,7 +352,8 @@ impl Sides {
     }
 
     fn judge(&self, name: &str, kind: Kind, prefix: &str, settings: &Settings) -> TensorReport {
-        let of = |file: &'_ Option<TensorFile>| file.as_ref().and_then(|f| f.tensor(name).map(|_| ()));
+        let of =
+            |file: &'_ Option<TensorFile>| file.as_ref().and_then(|f| f.tensor(name).map(|_| ()));
         let label = format!("{prefix}{name}");
         let tensor = |file: &Option<TensorFile>| of(file).is_some();
         match (tensor(&self.golden), tensor(&self.candidate)) {
@@ -385,7 +396,8 @@ fn compare(request: &Request, prepared: &Prepared, golden: &Golden) -> Result<Re
     let taps = &prepared.signature.taps;
     let mut layers = Vec::with_capacity(taps.len());
     for tap in taps {
-        let known = activations.golden.as_ref().is_some_and(|file| file.tensor(&tap.name).is_some());
+        let known =
+            activations.golden.as_ref().is_some_and(|file| file.tensor(&tap.name).is_some());
         let report = known
             .then(|| activations.judge(&tap.name, Kind::Activations, "activations/", settings))
             .map(forgive);
@@ -455,7 +467,11 @@ fn walk(prepared: &Prepared, layers: &[Option<TensorReport>]) -> (Vec<Node>, Vec
         inputs: from
             .get(i)
             .map(|values| {
-                values.iter().filter_map(|value| names.get(value)).map(|n| (*n).to_owned()).collect()
+                values
+                    .iter()
+                    .filter_map(|value| names.get(value))
+                    .map(|n| (*n).to_owned())
+                    .collect()
             })
             .unwrap_or_default(),
     };
@@ -464,7 +480,10 @@ fn walk(prepared: &Prepared, layers: &[Option<TensorReport>]) -> (Vec<Node>, Vec
             return Measured::default();
         };
         let to_oracle = statistics.oracle.and_then(|oracle| {
-            Some(ToOracle { golden: oracle.golden_relative?, candidate: oracle.candidate_relative? })
+            Some(ToOracle {
+                golden: oracle.golden_relative?,
+                candidate: oracle.candidate_relative?,
+            })
         });
         // A tensor of zeros has no relative error; equal ones have none at all.
         let equal = (statistics.max_abs == 0.0).then_some(0.0);

@@ -129,9 +129,26 @@ fn bound(graph: &Graph, value: ValueId) -> Option<i64> {
 fn passes_on(name: &str) -> bool {
     matches!(
         name.trim_start_matches("aten::"),
-        "to" | "_to_copy" | "view" | "reshape" | "unsqueeze" | "squeeze" | "expand" | "contiguous"
-            | "flatten" | "slice" | "select" | "transpose" | "permute" | "clone" | "alias" | "split"
-            | "unbind" | "chunk" | "detach" | "clamp" | "narrow"
+        "to" | "_to_copy"
+            | "view"
+            | "reshape"
+            | "unsqueeze"
+            | "squeeze"
+            | "expand"
+            | "contiguous"
+            | "flatten"
+            | "slice"
+            | "select"
+            | "transpose"
+            | "permute"
+            | "clone"
+            | "alias"
+            | "split"
+            | "unbind"
+            | "chunk"
+            | "detach"
+            | "clamp"
+            | "narrow"
     )
 }
 

@@ -46,14 +46,12 @@ pub fn run(
     let mut interpreter = Interpreter::new(module);
     interpreter.observer = Some(&watch);
     let start = Instant::now();
-    let results = interpreter
-        .call(&func.name, arguments)
-        .map_err(|error| Error::Program(error.message))?;
+    let results =
+        interpreter.call(&func.name, arguments).map_err(|error| Error::Program(error.message))?;
     let seconds = start.elapsed().as_secs_f64();
     drop(interpreter);
     let ops = watch.finish()?;
-    let mut outcome =
-        Outcome { outputs: Named::new(), mutated: Named::new(), seconds, ops };
+    let mut outcome = Outcome { outputs: Named::new(), mutated: Named::new(), seconds, ops };
     for (slot, result) in signature.results.iter().zip(results) {
         let Value::Tensor(tensor) = result else { continue };
         let to = if slot.kind == "mutated" { &mut outcome.mutated } else { &mut outcome.outputs };

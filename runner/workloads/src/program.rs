@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use warpforge_snakeburger::ir::{Attr, Def, Dict, Func, Graph, Loc, LocId, Module, ValueId, lookup};
+use warpforge_snakeburger::ir::{
+    Attr, Def, Dict, Func, Graph, Loc, LocId, Module, ValueId, lookup,
+};
 
 /// The attributes snakegrinder writes.
 pub const NAME: &str = "warpforge.name";

@@ -29,7 +29,8 @@ pub fn read(path: &Path) -> Result<Named, Error> {
     for (name, view) in file.iter() {
         let known = ScalarType::from_file(view.dtype()).and_then(dtype);
         let Some(dtype) = known else {
-            let why = format!("tensor {name} is of type {:?}, which is not supported", view.dtype());
+            let why =
+                format!("tensor {name} is of type {:?}, which is not supported", view.dtype());
             return Err(Error::File { path: path.into(), why });
         };
         let ty = TensorTy::new(view.shape().iter().map(|dim| *dim as i64), dtype);

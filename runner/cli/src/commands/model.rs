@@ -57,9 +57,9 @@ impl Given {
         Ok(match (&self.weights_from, self.recipe.as_deref()) {
             (Some(path), _) => WeightSource::Safetensors(path.clone()),
             (None, Some("standard")) => WeightSource::Recipe(Recipe::standard(seed)),
-            (None, Some(path)) => WeightSource::Recipe(
-                Recipe::read(path.as_ref()).map_err(|error| misuse(&error))?,
-            ),
+            (None, Some(path)) => {
+                WeightSource::Recipe(Recipe::read(path.as_ref()).map_err(|error| misuse(&error))?)
+            }
             (None, None) => WeightSource::Archive,
         })
     }

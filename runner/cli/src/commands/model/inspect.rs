@@ -118,10 +118,7 @@ fn inspect(model: &Model) -> anyhow::Result<Inspection> {
     model.graph.each_node(&mut |node| {
         let name = node.call.to_string();
         let supported = aten::is_known(&node.call);
-        operators
-            .entry(name.clone())
-            .or_insert(Operator { name, count: 0, supported })
-            .count += 1;
+        operators.entry(name.clone()).or_insert(Operator { name, count: 0, supported }).count += 1;
     });
     let mut operators: Vec<Operator> = operators.into_values().collect();
     operators.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
@@ -259,10 +256,21 @@ fn show(inspection: &Inspection, ui: &mut Ui) -> std::io::Result<()> {
         writeln!(ui.out(), "open size: {size}")?;
     }
     if let Some(cost) = &inspection.cost {
-        writeln!(ui.out(), "one run: {} FLOPs, {} bytes moved if nothing is fused", cost.flops, cost.bytes)?;
+        writeln!(
+            ui.out(),
+            "one run: {} FLOPs, {} bytes moved if nothing is fused",
+            cost.flops,
+            cost.bytes
+        )?;
     }
     for one in &inspection.unsupported {
-        write!(ui.out(), "{RED}unsupported:{RED:#} {} ({} times): {}", one.operator, one.count, one.why)?;
+        write!(
+            ui.out(),
+            "{RED}unsupported:{RED:#} {} ({} times): {}",
+            one.operator,
+            one.count,
+            one.why
+        )?;
         if !one.module.is_empty() {
             write!(ui.out(), ", in {}", one.module)?;
         }
