@@ -4,8 +4,12 @@
 //! it as JSON, as JUnit XML and as one self-contained page. Values come in as bytes: nothing here
 //! knows a model, a device or a workload.
 
+pub mod bundle;
 pub mod compare;
 pub mod file;
+pub mod judge;
+pub mod localise;
 mod mapping;
+pub mod report;
 pub mod tolerance;
 pub mod verdict;

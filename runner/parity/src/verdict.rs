@@ -250,25 +250,42 @@ impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(Worst { coordinates, golden, candidate, .. }) = self.0 else { return Ok(()) };
         let (Number(golden), Number(candidate)) = (golden, candidate);
-        write!(f, "; worst at {coordinates:?}: golden {golden:?}, candidate {candidate:?}")
+        write!(
+            f,
+            "; worst at {coordinates:?}: golden {}, candidate {}",
+            Long(*golden),
+            Long(*candidate)
+        )
     }
 }
 
 /// A number with three digits.
 pub struct Short(pub f64);
 
+/// A number with seven digits: enough to tell two float32 values apart in most cases.
+pub struct Long(pub f64);
+
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.0;
-        let size = value.abs();
-        if value == 0.0 || !value.is_finite() {
-            write!(f, "{value}")
-        } else if (1e-3..1e5).contains(&size) {
-            let digits = (2 - size.log10().floor() as i32).max(0) as usize;
-            write!(f, "{value:.digits$}")
-        } else {
-            write!(f, "{value:.2e}")
-        }
+        digits(f, self.0, 3)
+    }
+}
+
+impl fmt::Display for Long {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        digits(f, self.0, 7)
+    }
+}
+
+fn digits(f: &mut fmt::Formatter<'_>, value: f64, digits: i32) -> fmt::Result {
+    let size = value.abs();
+    if value == 0.0 || !value.is_finite() {
+        write!(f, "{value}")
+    } else if (1e-3..1e5).contains(&size) {
+        let places = (digits - 1 - size.log10().floor() as i32).max(0) as usize;
+        write!(f, "{value:.places$}")
+    } else {
+        write!(f, "{value:.*e}", (digits - 1) as usize)
     }
 }
 
