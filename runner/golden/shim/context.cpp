@@ -114,11 +114,6 @@ void wf_tensor_sizes(const at::Tensor* tensor, int64_t* sizes) noexcept {
   std::copy(tensor->sizes().begin(), tensor->sizes().end(), sizes);
 }
 
-// Whether two handles are views of the same memory.
-int wf_tensor_same_storage(const at::Tensor* a, const at::Tensor* b) noexcept {
-  return a->has_storage() && b->has_storage() && a->storage().is_alias_of(b->storage());
-}
-
 void wf_tensor_require_grad(const at::Tensor* tensor, int required, char** error) {
   shim::guarded(error, 0, [&] { return tensor->set_requires_grad(required != 0), 0; });
 }

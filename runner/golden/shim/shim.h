@@ -1,5 +1,5 @@
 // What the shim's files share. Nothing here is seen by Rust: the `extern "C"` functions are
-// declared once more, by hand, in src/torch/ffi.rs; keep the two alike.
+// declared once more, by hand, in src/torch/ffi/raw.rs; keep the two alike.
 //
 // Conventions:
 // - A function that can fail takes `char** error` last, leaves null there when it succeeds, and

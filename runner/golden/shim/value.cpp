@@ -7,7 +7,7 @@ using c10::IValue;
 
 namespace {
 
-// The kinds that src/torch/ffi.rs knows, by the same numbers.
+// The kinds that src/torch/ffi/value.rs knows, by the same numbers.
 enum Kind : int {
   NONE = 0,
   BOOL = 1,

@@ -33,10 +33,6 @@ impl Writer {
         Ok(Self { path, spools: BTreeMap::new() })
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Writes a tensor as it is now.
     pub fn add(&mut self, name: &str, tensor: &Tensor) -> Result<(), Failure> {
         let host = tensor.host().map_err(failure::internal)?;

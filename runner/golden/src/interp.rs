@@ -68,15 +68,12 @@ impl<'g> Interpreter<'g> {
             if ops.len() <= index {
                 ops.resize(index + 1, None);
             }
-            match library.find(name, overload) {
-                Ok(op) => {
-                    let shared = random::intercepted(name, overload);
-                    ops[index] = Some(Found { op, shared });
-                }
-                Err(_) => {
-                    let place = || (0, failure::at(node, FailureKind::Unsupported, "").to_string());
-                    unknown.entry(node.call.to_string()).or_insert_with(place).0 += 1;
-                }
+            if let Ok(op) = library.find(name, overload) {
+                let shared = random::intercepted(name, overload);
+                ops[index] = Some(Found { op, shared });
+            } else {
+                let place = || (0, failure::at(node, FailureKind::Unsupported, "").to_string());
+                unknown.entry(node.call.to_string()).or_insert_with(place).0 += 1;
             }
         });
         if !unknown.is_empty() {

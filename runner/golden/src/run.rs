@@ -166,7 +166,6 @@ struct State {
 struct Mutable {
     /// Several inputs may be one tensor.
     indices: Vec<usize>,
-    name: String,
     user: bool,
 }
 
@@ -185,11 +184,7 @@ impl State {
             let value = match (input.kind, &input.arg) {
                 (InputKind::User, Arg::Value(_)) => {
                     let (_, tensor) = user.next().ok_or_else(|| failure::internal("an input"))?;
-                    state.mutable.push(Mutable {
-                        indices: vec![index],
-                        name: input.name.to_string(),
-                        user: true,
-                    });
+                    state.mutable.push(Mutable { indices: vec![index], user: true });
                     let tensor = place.convert(tensor, input).map_err(failure::internal)?;
                     check(input, &tensor, request)?;
                     Value::Tensor(tensor)
@@ -202,8 +197,7 @@ impl State {
                         let at = groups.get(&group).copied().unwrap_or(state.mutable.len());
                         if at == state.mutable.len() {
                             groups.insert(group, at);
-                            let name = input.name.to_string();
-                            state.mutable.push(Mutable { indices: vec![], name, user: false });
+                            state.mutable.push(Mutable { indices: vec![], user: false });
                         }
                         state.mutable[at].indices.push(index);
                     }

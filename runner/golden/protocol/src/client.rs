@@ -319,12 +319,10 @@ impl Drop for Session {
 fn listen(stdout: impl Read, sender: &Sender<Heard>) {
     for line in BufReader::new(stdout).split(b'\n') {
         let Ok(line) = line else { return };
-        let heard = match serde_json::from_slice(&line) {
-            Ok(event) => Heard::Event(Box::new(event)),
-            Err(_) => {
-                let text = String::from_utf8_lossy(&line);
-                Heard::Garbled(text.chars().take(200).collect())
-            }
+        let heard = if let Ok(event) = serde_json::from_slice(&line) {
+            Heard::Event(Box::new(event))
+        } else {
+            Heard::Garbled(String::from_utf8_lossy(&line).chars().take(200).collect())
         };
         if sender.send(heard).is_err() {
             return;

@@ -168,6 +168,7 @@ fn output_within(command: &mut Command, limit: Duration) -> std::io::Result<Opti
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use super::*;
 
@@ -179,6 +180,13 @@ mod tests {
             python: root.join("python3"),
             limit: Duration::from_secs(5),
         }
+    }
+
+    /// One test at a time: a Python that another test starts may hold this test's script open
+    /// for writing at the moment it is to be run.
+    fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put_libtorch(folder: &Path) {
@@ -206,6 +214,7 @@ mod tests {
 
     #[test]
     fn each_place_is_found_and_an_earlier_one_wins() {
+        let _alone = alone();
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
         let packages = root.join("site-packages");
@@ -234,6 +243,7 @@ mod tests {
 
     #[test]
     fn another_version_of_torch_is_not_taken() {
+        let _alone = alone();
         let root = tempfile::tempdir().unwrap();
         put_python(root.path(), "echo 2.9.1; echo /nowhere");
         let missing = search(root.path()).find().unwrap_err().to_string();
@@ -242,6 +252,7 @@ mod tests {
 
     #[test]
     fn a_python_without_torch_or_without_an_end() {
+        let _alone = alone();
         let root = tempfile::tempdir().unwrap();
         put_python(root.path(), "exit 1");
         assert!(search(root.path()).find().unwrap_err().looked.ends_with("Python has no torch"));

@@ -128,11 +128,11 @@ fn mistakes_are_told_in_words() {
     };
     let shapes = message("aten::mm", &[x.clone(), x.clone()], &[]);
     assert!(shapes.contains("cannot be multiplied (2x3 and 2x3)"), "{shapes}");
-    let missing = message("aten::mm", &[x.clone()], &[]);
+    let missing = message("aten::mm", std::slice::from_ref(&x), &[]);
     assert!(missing.contains("parameter mat2 is missing"), "{missing}");
     let twice = message("aten::mm", &[x.clone(), x.clone()], &[named("self", 1)]);
     assert!(twice.contains("self is given twice"), "{twice}");
-    let unknown = message("aten::mm", &[x.clone()], &[named("eps", 1)]);
+    let unknown = message("aten::mm", std::slice::from_ref(&x), &[named("eps", 1)]);
     assert!(unknown.contains("no parameter eps"), "{unknown}");
     let kind = message("aten::mm", &[x.clone(), Value::Str("y".into())], &[]);
     assert!(kind.contains("mat2"), "{kind}");

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_int};
 use std::marker::PhantomData;
 
 use super::super::ScalarType;
-use super::*;
+use super::{Fault, c_text, checked, raw};
 
 /// libtorch as it is set up for this process.
 pub struct Context(());
@@ -14,18 +14,18 @@ impl Context {
     pub fn configure(threads: u32, tf32: bool) -> Result<Self, Fault> {
         let threads = c_int::try_from(threads).map_err(|_| Fault(format!("{threads} threads")))?;
         // SAFETY: sets libtorch's own state.
-        checked(|error| unsafe { wf_configure(threads, tf32.into(), error) })?;
+        checked(|error| unsafe { raw::wf_configure(threads, tf32.into(), error) })?;
         Ok(Self(()))
     }
 
     /// The version of the library that was loaded.
     pub fn version() -> String {
-        let [major, minor, patch, ..] = wf_version().to_be_bytes();
+        let [major, minor, patch, ..] = raw::wf_version().to_be_bytes();
         format!("{major}.{minor}.{patch}")
     }
 
     pub fn threads() -> u32 {
-        u32::try_from(wf_threads()).unwrap_or(0)
+        u32::try_from(raw::wf_threads()).unwrap_or(0)
     }
 
     /// Loads the CUDA half of libtorch, which registers itself; says how many devices it sees.
@@ -42,7 +42,7 @@ impl Context {
             Fault(format!("libtorch's CUDA part cannot be loaded: {reason}"))
         })?);
         // SAFETY: asks the driver.
-        let count = checked(|error| unsafe { wf_cuda_devices(error) })?;
+        let count = checked(|error| unsafe { raw::wf_cuda_devices(error) })?;
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
@@ -50,7 +50,7 @@ impl Context {
     pub fn synchronize(device: u32) -> Result<(), Fault> {
         let device = c_int::try_from(device).unwrap_or(c_int::MAX);
         // SAFETY: waits, nothing more.
-        checked(|error| unsafe { wf_cuda_synchronize(device, error) })
+        checked(|error| unsafe { raw::wf_cuda_synchronize(device, error) })
     }
 }
 
@@ -62,22 +62,22 @@ pub struct GradMode {
 
 impl GradMode {
     pub fn set(enabled: bool) -> Self {
-        let before = wf_grad_enabled() != 0;
-        wf_grad_set(enabled.into());
+        let before = raw::wf_grad_enabled() != 0;
+        raw::wf_grad_set(enabled.into());
         Self { before, this_thread: PhantomData }
     }
 }
 
 impl Drop for GradMode {
     fn drop(&mut self) {
-        wf_grad_set(self.before.into());
+        raw::wf_grad_set(self.before.into());
     }
 }
 
 /// An autocast region, until it is dropped; for the thread that made it.
 pub struct Autocast {
     device: CString,
-    before: RawAutocast,
+    before: raw::Autocast,
     this_thread: PhantomData<*const ()>,
 }
 
@@ -91,11 +91,11 @@ impl Autocast {
     ) -> Result<Self, Fault> {
         let device = c_text(device)?;
         let dtype = dtype.map_or(-1, |dtype| dtype.c10() as c_int);
-        let wanted = RawAutocast { enabled: enabled.into(), dtype, cache: cache.into() };
-        let mut before = RawAutocast { enabled: 0, dtype: 0, cache: 0 };
+        let wanted = raw::Autocast { enabled: enabled.into(), dtype, cache: cache.into() };
+        let mut before = raw::Autocast { enabled: 0, dtype: 0, cache: 0 };
         // SAFETY: a string that outlives the call, and room for the answer.
         checked(|error| unsafe {
-            wf_autocast_enter(device.as_ptr(), wanted, &raw mut before, error);
+            raw::wf_autocast_enter(device.as_ptr(), wanted, &raw mut before, error);
         })?;
         Ok(Self { device, before, this_thread: PhantomData })
     }
@@ -105,7 +105,7 @@ impl Drop for Autocast {
     fn drop(&mut self) {
         // SAFETY: a string that outlives the call. It cannot fail where entering did not.
         let _ = checked(|error| unsafe {
-            wf_autocast_leave(self.device.as_ptr(), self.before, error);
+            raw::wf_autocast_leave(self.device.as_ptr(), self.before, error);
         });
     }
 }

@@ -1,5 +1,6 @@
 //! Tensors: handles of libtorch's, and memory that is lent to them.
 
+use std::alloc;
 use std::any::Any;
 use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
@@ -14,11 +15,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use torch_sys::C_tensor;
 
 use super::super::ScalarType;
-use super::{
-    Fault, checked, wf_from_blob, wf_tensor_bytes, wf_tensor_data, wf_tensor_defined,
-    wf_tensor_dims, wf_tensor_dtype, wf_tensor_host, wf_tensor_require_grad,
-    wf_tensor_same_storage, wf_tensor_sizes,
-};
+use super::{Fault, checked, raw};
 
 /// A tensor: a counted reference, so that a clone is another name for the same values.
 pub struct Tensor(tch::Tensor);
@@ -48,6 +45,7 @@ impl Tensor {
     }
 
     /// tch's view of it, for what has a method there.
+    #[cfg(test)]
     pub fn tch(&self) -> &tch::Tensor {
         &self.0
     }
@@ -74,7 +72,7 @@ impl Tensor {
         // SAFETY: shape and strides have equally many numbers and describe memory inside
         // `data`; the owner goes to `release`, which undoes `into_raw` once in any case.
         let raw = checked(|error| unsafe {
-            wf_from_blob(
+            raw::wf_from_blob(
                 data.cast(),
                 layout.shape.as_ptr(),
                 layout.strides.as_ptr(),
@@ -91,13 +89,13 @@ impl Tensor {
 
     /// A tensor with a copy of these bytes.
     pub fn from_bytes(bytes: &[u8], layout: &Layout<'_>) -> Result<Self, Fault> {
-        let lines = Arc::new(Lines::new(bytes.len().div_ceil(ALIGNMENT)));
-        let data = slice_from_raw_parts_mut(lines.0.cast::<u8>(), bytes.len());
-        // SAFETY: the lines are at least as many bytes, live as long as the Arc that is handed
-        // over, and are touched by nobody else.
+        let memory = Arc::new(Memory::new(bytes.len())?);
+        let data = slice_from_raw_parts_mut(memory.start, bytes.len());
+        // SAFETY: the memory is at least as large, lives as long as the Arc that is handed
+        // over, and is touched by nobody else.
         unsafe {
             bytes.as_ptr().copy_to_nonoverlapping(data.cast(), bytes.len());
-            Self::over(data, lines, layout)
+            Self::over(data, memory, layout)
         }
     }
 
@@ -123,13 +121,13 @@ impl Tensor {
     /// Operators may give "no tensor" where a tensor is expected.
     pub fn defined(&self) -> bool {
         // SAFETY: a live handle.
-        unsafe { wf_tensor_defined(self.raw()) != 0 }
+        unsafe { raw::wf_tensor_defined(self.raw()) != 0 }
     }
 
     /// `None` for a tensor that is not defined, or of a type that exported models do not have.
     pub fn dtype(&self) -> Option<ScalarType> {
         // SAFETY: a live handle of a defined tensor.
-        let code = self.defined().then(|| unsafe { wf_tensor_dtype(self.raw()) })?;
+        let code = self.defined().then(|| unsafe { raw::wf_tensor_dtype(self.raw()) })?;
         ScalarType::ALL.iter().copied().find(|dtype| dtype.c10() == i64::from(code))
     }
 
@@ -139,27 +137,15 @@ impl Tensor {
         }
         // SAFETY: a live handle, and room for as many sizes as it has dimensions.
         unsafe {
-            let mut sizes = vec![0; wf_tensor_dims(self.raw())];
-            wf_tensor_sizes(self.raw(), sizes.as_mut_ptr());
+            let mut sizes = vec![0; raw::wf_tensor_dims(self.raw())];
+            raw::wf_tensor_sizes(self.raw(), sizes.as_mut_ptr());
             sizes
         }
     }
 
-    pub fn elements(&self) -> usize {
-        self.shape().iter().product::<i64>() as usize
-    }
-
-    /// Whether the two are views of the same memory.
-    pub fn shares_memory(&self, other: &Self) -> bool {
-        // SAFETY: live handles.
-        self.defined()
-            && other.defined()
-            && unsafe { wf_tensor_same_storage(self.raw(), other.raw()) != 0 }
-    }
-
     pub fn require_grad(&self, required: bool) -> Result<(), Fault> {
         // SAFETY: a live handle.
-        checked(|error| unsafe { wf_tensor_require_grad(self.raw(), required.into(), error) })
+        checked(|error| unsafe { raw::wf_tensor_require_grad(self.raw(), required.into(), error) })
     }
 
     /// The values as plain bytes in host memory.
@@ -168,7 +154,7 @@ impl Tensor {
             return Err(Fault("a tensor of a type that no file can hold".to_owned()));
         };
         // SAFETY: a live handle of a defined tensor; the result is fresh.
-        let tensor = unsafe { Self::own(checked(|error| wf_tensor_host(self.raw(), error))?) };
+        let tensor = unsafe { Self::own(checked(|error| raw::wf_tensor_host(self.raw(), error))?) };
         Ok(Host { dtype, tensor })
     }
 }
@@ -241,28 +227,34 @@ impl Mapping {
     }
 }
 
-#[derive(Clone)]
-#[repr(align(64))]
-struct Line([u8; ALIGNMENT]);
-
 /// Zeroed memory that only libtorch touches.
-struct Lines(*mut [Line]);
+struct Memory {
+    start: *mut u8,
+    layout: alloc::Layout,
+}
 
 // SAFETY: the memory belongs to it alone, and it never reads or writes it.
-unsafe impl Send for Lines {}
+unsafe impl Send for Memory {}
 // SAFETY: as above.
-unsafe impl Sync for Lines {}
+unsafe impl Sync for Memory {}
 
-impl Lines {
-    fn new(count: usize) -> Self {
-        Self(Box::into_raw(vec![Line([0; ALIGNMENT]); count].into_boxed_slice()))
+impl Memory {
+    fn new(bytes: usize) -> Result<Self, Fault> {
+        let layout = alloc::Layout::from_size_align(bytes.max(1), ALIGNMENT);
+        let layout = layout.map_err(|_| Fault(format!("{bytes} bytes are too many")))?;
+        // SAFETY: the size is not zero.
+        let start = unsafe { alloc::alloc_zeroed(layout) };
+        if start.is_null() {
+            return Err(Fault(format!("there is no memory for {bytes} bytes")));
+        }
+        Ok(Self { start, layout })
     }
 }
 
-impl Drop for Lines {
+impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: made by `Box::into_raw`, and freed only here.
-        drop(unsafe { Box::from_raw(self.0) });
+        // SAFETY: allocated with this layout, and freed only here.
+        unsafe { alloc::dealloc(self.start, self.layout) };
     }
 }
 
@@ -284,9 +276,9 @@ impl Host {
         // SAFETY: a contiguous tensor in host memory of that many bytes, alive as long as
         // `self`; this crate runs operators on one thread, and not while it reads.
         unsafe {
-            match wf_tensor_bytes(raw) {
+            match raw::wf_tensor_bytes(raw) {
                 0 => &[],
-                count => std::slice::from_raw_parts(wf_tensor_data(raw).cast(), count),
+                count => std::slice::from_raw_parts(raw::wf_tensor_data(raw).cast(), count),
             }
         }
     }
