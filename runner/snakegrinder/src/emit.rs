@@ -26,6 +26,12 @@ pub enum Fold {
     Or,
 }
 
+/// A region under construction, and the one around it.
+pub struct Open {
+    inner: RegionId,
+    outer: RegionId,
+}
+
 /// A module under construction, and the function that operations are appended to.
 pub struct Emitter {
     module: Module,
@@ -174,15 +180,25 @@ impl Emitter {
         arguments: &[TensorTy],
         body: impl FnOnce(&mut Self, &[V]) -> Vec<V>,
     ) -> RegionId {
+        let (open, values) = self.open(arguments);
+        let yields = body(self, &values);
+        self.close(open, &yields)
+    }
+
+    /// Begins a region, to which everything goes until it is closed.
+    pub fn open(&mut self, arguments: &[TensorTy]) -> (Open, Vec<V>) {
         let types: Vec<_> =
             arguments.iter().map(|ty| self.module.types.intern(Ty::Tensor(ty.clone()))).collect();
         let inner = self.graph.new_region(&types);
         let outer = std::mem::replace(&mut self.region, inner);
-        let values: Vec<V> = self.graph.arguments(inner).collect();
-        let yields = body(self, &values);
-        self.append(ops::Return {}.into(), &yields, &[], &[]);
-        self.region = outer;
-        inner
+        (Open { inner, outer }, self.graph.arguments(inner).collect())
+    }
+
+    /// Ends a region with what it yields.
+    pub fn close(&mut self, open: Open, yields: &[V]) -> RegionId {
+        self.append(ops::Return {}.into(), yields, &[], &[]);
+        self.region = open.outer;
+        open.inner
     }
 
     /// Calls a composite: `body` says what it means, once for all calls that are alike.

@@ -12,6 +12,7 @@ mod autocast;
 mod cx;
 mod emit;
 mod flow;
+mod higher;
 mod lower;
 mod promote;
 mod python;

@@ -129,6 +129,31 @@ impl Slots {
         Some(())
     }
 
+    /// Makes a tensor the view of itself that another slot is: what was taken of it before stays
+    /// as it is. `None` if the other is no view of it.
+    pub fn adopt(&mut self, id: SlotId, as_view: SlotId) -> Option<()> {
+        if id == as_view {
+            return Some(());
+        }
+        let new = &self.0[as_view.0];
+        let of = new.of.as_ref().filter(|of| of.base == id)?;
+        let (value, view, seen) = (new.value, of.view.clone(), of.seen);
+        let base = SlotId(self.0.len());
+        let slot = &mut self.0[id.0];
+        let old = Slot { value: slot.value, writes: slot.writes, of: slot.of.take() };
+        slot.value = value;
+        for other in &mut self.0 {
+            if let Some(of) = &mut other.of
+                && of.base == id
+            {
+                of.base = base;
+            }
+        }
+        self.0[id.0].of = Some(Viewed { base, view, seen });
+        self.0.push(old);
+        Some(())
+    }
+
     /// Whether the tensor was ever written to.
     pub fn written(&self, id: SlotId) -> bool {
         self.0[id.0].writes > 0

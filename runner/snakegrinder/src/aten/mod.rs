@@ -19,6 +19,7 @@ mod random;
 mod recurrent;
 mod reduce;
 mod shape;
+mod reshape_in_place;
 mod views;
 
 use std::collections::HashMap;
@@ -48,6 +49,7 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Recurrent layers", recurrent::ROWS),
     ("Reductions", reduce::ROWS),
     ("Shapes", shape::ROWS),
+    ("Shapes in place", reshape_in_place::ROWS),
     ("Views", views::ROWS),
 ];
 
@@ -82,7 +84,7 @@ pub fn is_known(call: &Call) -> bool {
     match call {
         Call::Op { name, .. } => row(name).is_some() || in_place(name).is_some(),
         Call::Python(_) => true,
-        Call::HigherOrder(_) => false,
+        Call::HigherOrder(name) => crate::higher::NAMES.contains(&&**name),
     }
 }
 
