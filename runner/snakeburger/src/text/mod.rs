@@ -8,6 +8,7 @@ mod module;
 mod names;
 mod parser;
 mod printer;
+mod scope;
 mod types;
 
 pub(crate) use cursor::Parse;
