@@ -30,6 +30,7 @@ mod convert;
 mod convolution;
 mod custom_call;
 mod dot;
+mod dot_algorithm;
 mod dynamic_shape;
 mod einsum;
 mod elementwise;
