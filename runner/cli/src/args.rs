@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    compile, completions, config, conformance, doctor, hlo, man, model, schema, system,
+    compile, completions, config, conformance, doctor, hlo, man, model, run, schema, system,
 };
 use crate::settings::{Color, Flag};
 
@@ -79,6 +79,7 @@ pub struct Global {
 pub enum Command {
     Doctor(doctor::Args),
     System(system::Args),
+    Run(run::Args),
     Model(model::Args),
     Compile(compile::Args),
     Hlo(hlo::Args),

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod hlo;
 pub mod man;
 pub mod model;
+pub mod run;
 pub mod schema;
 pub mod system;
 
@@ -36,6 +37,7 @@ pub fn needs_configuration(command: &Command) -> bool {
         Command::Doctor(_)
         | Command::System(_)
         | Command::Model(_)
+        | Command::Run(_)
         | Command::Compile(_)
         | Command::Hlo(_)
         | Command::Conformance(_)
@@ -49,6 +51,7 @@ pub fn run(command: &Command, context: &Context<'_>, ui: &mut Ui) -> anyhow::Res
         Command::Doctor(args) => doctor::run(args, context, ui),
         Command::System(args) => system::run(args, ui),
         Command::Config(args) => config::run(args, context, ui),
+        Command::Run(args) => run::run(args, ui),
         Command::Model(args) => model::run(args, ui),
         Command::Compile(args) => compile::run(args, ui),
         Command::Hlo(args) => hlo::run(args, ui),

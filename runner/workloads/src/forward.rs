@@ -194,7 +194,7 @@ fn read_program(path: &Path) -> Result<Module, Error> {
     let name = path.display().to_string();
     let shown = warpforge_snakeburger::diag::Source::new(&name, &source);
     let module =
-        text::parse(&source, text::Options { locations: true, ..text::Options::default() })
+        text::parse(&source, text::Options::default())
             .map_err(|problem| Error::Program(shown.render(&problem)))?;
     let problems = verify::problems(&module);
     if let Some(first) = problems.first() {

@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use anstyle::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget};
-use warpforge_bench::System;
+use warpforge_bench::system::snapshot;
 use warpforge_golden_protocol::Device;
 use warpforge_parity::judge::Settings;
+use warpforge_parity::judge::TensorReport;
 use warpforge_parity::report::Report;
+use warpforge_parity::tolerance::Tolerances;
 use warpforge_parity::verdict::Verdict;
 use warpforge_workloads::forward::{self, Request, Stage, Weights};
 
 use super::model::Given;
-use super::validate::{Tolerances, exit_of, show_tensors};
 use crate::exit::Exit;
 use crate::failure::Misuse;
-use crate::ui::{BOLD, GREEN, RED, Ui, YELLOW};
+use crate::table;
+use crate::ui::{BOLD, DIM, GREEN, RED, Ui, YELLOW};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,15 +74,20 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
-    #[command(flatten)]
-    tolerances: Tolerances,
+    /// Change a tolerance, such as rtol=1e-4 or activations.atol=1e-6
+    #[arg(long = "tolerance", value_name = "KEY=VALUE")]
+    tolerances: Vec<String>,
+
+    /// Golden is expected to hold NaN or infinity
+    #[arg(long)]
+    expect_nonfinite: bool,
 
     #[command(flatten)]
     given: Given,
 }
 
 pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
-    let settings: Settings = args.tolerances.settings()?;
+    let settings = settings(args)?;
     let request = Request {
         model: args.model.clone(),
         inputs: args.inputs.clone(),
@@ -97,12 +104,32 @@ pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
         limit: args.timeout.map(Duration::from_secs),
     };
     let bar = progress(ui);
-    let system = serde_json::to_value(System::snapshot()).ok();
+    let system = serde_json::to_value(snapshot()).ok();
     let report = forward::run(&request, system, &mut |stage| show_stage(&bar, &stage));
     bar.finish_and_clear();
     let report = report.map_err(explain)?;
     show(&report, args, ui)?;
     Ok(exit_of(report.verdicts.correctness))
+}
+
+fn settings(args: &Args) -> anyhow::Result<Settings> {
+    let mut tolerances = Tolerances::default();
+    for text in &args.tolerances {
+        tolerances.set(text).map_err(|error| {
+            Misuse::new(error.to_string(), "write --tolerance KEY=VALUE, such as rtol=1e-4")
+        })?;
+    }
+    Ok(Settings { tolerances, expect_nonfinite: args.expect_nonfinite })
+}
+
+fn exit_of(verdict: Verdict) -> Exit {
+    match verdict {
+        Verdict::Pass => Exit::Pass,
+        Verdict::Fail => Exit::Fail,
+        Verdict::Inconclusive => Exit::Inconclusive,
+        Verdict::Skipped => Exit::Skipped,
+        Verdict::Invalid => Exit::Invalid,
+    }
 }
 
 fn processors() -> u32 {
@@ -160,6 +187,34 @@ fn style(verdict: Verdict) -> Style {
         Verdict::Fail | Verdict::Invalid => RED,
         Verdict::Inconclusive | Verdict::Skipped => YELLOW,
     }
+}
+
+/// How many tensors the terminal gets to see; the report has all.
+const SHOWN: usize = 12;
+
+fn show_tensors(tensors: &[&TensorReport], ui: &mut Ui) -> anyhow::Result<()> {
+    let heads = ["", "tensor", "elements", "max |Δ|", "needed rtol", "worst at"];
+    let mut rows: Vec<Vec<table::Cell>> =
+        vec![heads.iter().map(|head| table::Cell::styled(*head, DIM)).collect()];
+    for tensor in tensors.iter().take(SHOWN) {
+        let verdict = table::Cell::styled(tensor.verdict.to_string(), style(tensor.verdict));
+        let mut row = vec![verdict, tensor.name.clone().into()];
+        if let Some(all) = &tensor.statistics {
+            row.push(all.count.to_string().into());
+            row.push(format!("{:.1e}", all.max_abs).into());
+            row.push(all.needed_rtol.map_or("none would do".into(), |r| format!("{r:.1e}")).into());
+            let place = all.worst.as_ref().map(|worst| format!("{:?}", worst.coordinates));
+            row.push(place.unwrap_or_default().into());
+        } else if let Some(reason) = tensor.reasons.first() {
+            row.push(reason.to_string().into());
+        }
+        rows.push(row);
+    }
+    table::write(ui.out(), 0, &rows)?;
+    if tensors.len() > SHOWN {
+        ui.note(&format!("… and {} more, in the report", tensors.len() - SHOWN))?;
+    }
+    Ok(())
 }
 
 fn show(report: &Report, args: &Args, ui: &mut Ui) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use warpforge_bench::system::System;
 
-use super::{config, conformance, hlo, man};
+use super::{config, conformance, hlo, man, model};
 use crate::doctor;
 use crate::exit::Exit;
 use crate::table;
@@ -47,6 +47,7 @@ const SCHEMAS: &[Row] = &[
         schema: of::<conformance::Summary>,
     },
     Row { name: "doctor", doc: "warpforge doctor --json", schema: of::<doctor::Report> },
+    Row { name: "model", doc: "warpforge model inspect --json", schema: of::<model::Inspection> },
     Row { name: "stats", doc: "warpforge hlo stats --json", schema: of::<hlo::Stats> },
     Row { name: "system", doc: "warpforge system --json", schema: of::<System> },
 ];
