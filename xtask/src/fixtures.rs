@@ -53,6 +53,13 @@ fn make(script: &Path, python: &Path, stage: &Path) -> Result<()> {
     eprintln!("making the fixtures ...");
     let mut command = Command::new(python);
     command.arg(script).arg(stage);
+    // Nothing of the caller's may get in. Being the first to import the packages,
+    // this also leaves them compiled for everyone after it.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("PYTHON") {
+            command.env_remove(&name);
+        }
+    }
     // Its table goes where all progress does.
     command.stdout(std::io::stderr());
     let status = Group::spawn(&mut command)
