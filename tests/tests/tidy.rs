@@ -13,7 +13,8 @@ use warpforge_tests::root;
 
 /// Our crates in layers, the lowest first: a crate may depend on those of lower
 /// layers, and on no others.
-const LAYERS: &[&[&str]] = &[
+const LAYERS: &[&[&str]] =
+    &[
     &["warpforge-pt2", "warpforge-snakeburger"],
     &["warpforge-snakegrinder", "warpforge-bench", "warpforge-store"],
     &["warpforge-cli"],
