@@ -13,10 +13,16 @@ use warpforge_tests::root;
 
 /// Our crates in layers, the lowest first: a crate may depend on those of lower
 /// layers, and on no others.
-const LAYERS: &[&[&str]] =
+const LAYERS: &[&[&str]] = &[
+    &["warpforge-pt2", "warpforge-snakeburger", "warpforge-golden-protocol"],
     &[
-    &["warpforge-pt2", "warpforge-snakeburger"],
-    &["warpforge-snakegrinder", "warpforge-bench", "warpforge-store"],
+        "warpforge-golden",
+        "warpforge-snakegrinder",
+        "warpforge-bench",
+        "warpforge-parity",
+        "warpforge-store",
+    ],
+    &["warpforge-workloads"],
     &["warpforge-cli"],
 ];
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{completions, config, conformance, doctor, hlo, man, schema, system};
+use crate::commands::{
+    compile, completions, config, conformance, doctor, hlo, man, model, schema, system,
+};
 use crate::settings::{Color, Flag};
 
 const EXAMPLES: &str = "\
@@ -77,6 +79,8 @@ pub struct Global {
 pub enum Command {
     Doctor(doctor::Args),
     System(system::Args),
+    Model(model::Args),
+    Compile(compile::Args),
     Hlo(hlo::Args),
     Conformance(conformance::Args),
     Config(config::Args),

@@ -1,11 +1,13 @@
 //! The verbs: one file each, holding its arguments, its help and what it does.
 
+pub mod compile;
 pub mod completions;
 pub mod config;
 pub mod conformance;
 pub mod doctor;
 pub mod hlo;
 pub mod man;
+pub mod model;
 pub mod schema;
 pub mod system;
 
@@ -33,6 +35,8 @@ pub fn needs_configuration(command: &Command) -> bool {
     match command {
         Command::Doctor(_)
         | Command::System(_)
+        | Command::Model(_)
+        | Command::Compile(_)
         | Command::Hlo(_)
         | Command::Conformance(_)
         | Command::Config(_) => true,
@@ -45,6 +49,8 @@ pub fn run(command: &Command, context: &Context<'_>, ui: &mut Ui) -> anyhow::Res
         Command::Doctor(args) => doctor::run(args, context, ui),
         Command::System(args) => system::run(args, ui),
         Command::Config(args) => config::run(args, context, ui),
+        Command::Model(args) => model::run(args, ui),
+        Command::Compile(args) => compile::run(args, ui),
         Command::Hlo(args) => hlo::run(args, ui),
         Command::Conformance(args) => conformance::run(args, ui),
         Command::Completions(args) => completions::run(args, ui),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::archive::Archive;
+use crate::dtype::ScalarType;
 use crate::error::{Error, Result};
 use crate::graph::{Arg, Graph, TensorMeta};
 use crate::schema;
@@ -31,6 +32,8 @@ pub struct Model {
     /// Sizes that are still open.
     pub symbols: Vec<Symbol>,
     pub weights: Weights,
+    /// What plain numbers become where a float tensor is needed: PyTorch's default type.
+    pub default_float: ScalarType,
 }
 
 /// One input of the graph.
@@ -99,7 +102,8 @@ impl Model {
         let graph = read::graph(&program.graph_module.graph)?;
         let inputs = inputs(&program.graph_module.signature, &graph)?;
         check_stored(&inputs, &weights)?;
-        let outputs = outputs(&program.graph_module.signature, &graph)?;
+        let sources = &program.graph_module.graph.outputs;
+        let outputs = outputs(&program.graph_module.signature, &graph, sources)?;
         let symbols = open_sizes(&program, &inputs);
         Ok(Self {
             path: path.to_path_buf(),
@@ -109,6 +113,7 @@ impl Model {
             graph,
             symbols,
             weights,
+            default_float: ScalarType::F32,
         })
     }
 
@@ -242,7 +247,11 @@ fn check_stored(inputs: &[Input], weights: &Weights) -> Result<()> {
     Ok(())
 }
 
-fn outputs(signature: &schema::GraphSignature, graph: &Graph) -> Result<Vec<Output>> {
+fn outputs(
+    signature: &schema::GraphSignature,
+    graph: &Graph,
+    sources: &[schema::Argument],
+) -> Result<Vec<Output>> {
     if signature.output_specs.len() != graph.outputs.len() {
         return Err(Error::Graph("the graph's outputs are not those of its signature".into()));
     }
@@ -265,9 +274,12 @@ fn outputs(signature: &schema::GraphSignature, graph: &Graph) -> Result<Vec<Outp
             }
             O::Token {} => continue,
         };
-        let name = match arg {
-            Arg::Value(id) => graph.name(*id).into(),
-            _ => format!("output_{i}").into(),
+        // The signature's own word for it: a value that a dissolved region made is called
+        // otherwise inside.
+        let name = match (read::argument_name(&sources[i]), arg) {
+            (Some(name), _) => name.into(),
+            (None, Arg::Value(id)) => graph.name(*id).into(),
+            (None, _) => format!("output_{i}").into(),
         };
         outputs.push(Output { kind, name, arg: arg.clone() });
     }

@@ -230,9 +230,6 @@ impl Reader {
     fn arg(&mut self, arg: &schema::Argument, scope: &Scope) -> Result<Arg> {
         use schema::Argument as A;
         let value = |name: &str| lookup(scope, name);
-        fn list<T>(items: &[T], f: impl FnMut(&T) -> Result<Arg>) -> Result<Arg> {
-            Ok(Arg::List(items.iter().map(f).collect::<Result<_>>()?))
-        }
         Ok(match arg {
             A::AsNone(_) => Arg::None,
             A::AsTensor(tensor) => value(&tensor.name)?,
@@ -341,6 +338,10 @@ fn function_name(name: &str, prefix: &str) -> String {
     format!("{prefix}{name}")
 }
 
+fn list<T>(items: &[T], f: impl FnMut(&T) -> Result<Arg>) -> Result<Arg> {
+    Ok(Arg::List(items.iter().map(f).collect::<Result<_>>()?))
+}
+
 fn name_of(node: &schema::Node) -> String {
     let first = || node.outputs.iter().find_map(argument_name).unwrap_or("unnamed").to_owned();
     node.name.clone().unwrap_or_else(first)
@@ -366,7 +367,7 @@ fn optional(tensor: &schema::OptionalTensor, scope: &Scope) -> Result<Arg> {
 }
 
 /// The name of the value an argument refers to, if it is one value.
-fn argument_name(arg: &schema::Argument) -> Option<&str> {
+pub(crate) fn argument_name(arg: &schema::Argument) -> Option<&str> {
     match arg {
         schema::Argument::AsTensor(tensor)
         | schema::Argument::AsOptionalTensor(schema::OptionalTensor::AsTensor(tensor)) => {

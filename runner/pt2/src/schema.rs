@@ -1,6 +1,8 @@
 //! `models/*.json` as PyTorch's export schema has it: plain data, read and turned into a
 //! [`crate::Graph`] at once. Unions are objects of one key.
 
+#![allow(clippy::enum_variant_names, reason = "variants have the schema's names")]
+
 use std::collections::HashMap;
 
 use serde::de::IgnoredAny;

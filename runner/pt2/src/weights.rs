@@ -132,7 +132,7 @@ enum Source {
 impl Weights {
     pub(crate) fn open(archive: &Archive, model: &str) -> Result<Self> {
         let mut entries = BTreeMap::new();
-        let mut groups = HashMap::new();
+        let mut groups = Groups::new();
         let kinds = [
             ("weights", format!("data/weights/{model}_weights_config.json"), false),
             ("constants", format!("data/constants/{model}_constants_config.json"), true),
@@ -195,7 +195,7 @@ impl Weights {
                 Ok(Tensor::dense(entry.dtype, entry.dims.clone(), Bytes::Owned(bytes.into())))
             }
             Source::File { file, tensors } if !entry.constant => {
-                self.from_file(name, entry, file, tensors)
+                self.loaded(name, entry, file, tensors)
             }
             _ => self.stored(name, entry),
         }
@@ -224,7 +224,7 @@ impl Weights {
         })
     }
 
-    fn from_file(
+    fn loaded(
         &self,
         name: &str,
         entry: &Entry,
@@ -254,13 +254,16 @@ impl Weights {
     }
 }
 
+/// Numbers of tensors: the same member seen the same way is the same tensor.
+type Groups = HashMap<(String, Vec<i64>, Vec<i64>, usize), usize>;
+
 fn entry(
     archive: &Archive,
     folder: &str,
     name: &str,
     payload: &schema::PayloadMeta,
     constant: bool,
-    groups: &mut HashMap<(String, Vec<i64>, Vec<i64>, usize), usize>,
+    groups: &mut Groups,
 ) -> Result<Entry> {
     if payload.use_pickle {
         return Err(Error::Pickled { name: name.into() });

@@ -1,5 +1,6 @@
 //! The model in float64: the oracle both passes' errors are measured against.
 
+use crate::dtype::ScalarType;
 use crate::error::{Error, Result};
 use crate::graph::{Arg, Call, Graph};
 use crate::model::Model;
@@ -12,6 +13,7 @@ impl Model {
     pub fn widened(&self) -> Result<Self> {
         let mut model = self.clone();
         widen_graph(&mut model.graph)?;
+        model.default_float = ScalarType::F64;
         for meta in model.inputs.iter_mut().filter_map(|input| input.meta.as_mut()) {
             meta.dtype = meta.dtype.widest();
         }

@@ -46,18 +46,34 @@ pub fn run(name: &str, text: &str, limit: Duration) -> FileReport {
         elapsed: Duration::ZERO,
     };
     let ran = catch_unwind(AssertUnwindSafe(|| run_parts(name, text, start + limit, &mut report)));
-    report.outcome = match ran {
-        Ok(Ok(())) => disabled(text).map_or(Outcome::Passed, Outcome::Disabled),
-        Ok(Err(outcome)) => disabled(text).map_or(outcome, Outcome::Disabled),
+    let outcome = match ran {
+        Ok(Ok(())) => Outcome::Passed,
+        Ok(Err(outcome)) => outcome,
         Err(panic) => Outcome::Failed(format!("panicked: {}", panic_message(&*panic))),
+    };
+    report.outcome = match disabled(text) {
+        None => outcome,
+        Some(reason) => Outcome::Disabled(with_own_reason(reason, &outcome)),
     };
     report.elapsed = start.elapsed();
     report
 }
 
-/// The reason on a `RUN-DISABLED(…)` line.
+/// Why a file is not to be run and, if it would not pass here either, why.
+fn with_own_reason(reason: String, outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Failed(own) | Outcome::Unsupported(own) => format!("{reason}; here: {own}"),
+        Outcome::Passed | Outcome::Disabled(_) => reason,
+    }
+}
+
+/// The reason on a `// RUN-DISABLED(…)` line.
 fn disabled(text: &str) -> Option<String> {
-    let line = text.lines().find(|line| line.contains("RUN-DISABLED"))?;
+    let is_mark = |line: &&str| {
+        let comment = line.trim_start().trim_start_matches('/');
+        comment.len() < line.len() && comment.trim_start().starts_with("RUN-DISABLED")
+    };
+    let line = text.lines().find(is_mark)?;
     let reason = line.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
     Some(reason.map_or("", |(reason, _)| reason).to_string())
 }
@@ -137,5 +153,32 @@ fn outcome(source: Source<'_>, error: &EvalError) -> Outcome {
     match error.kind {
         ErrorKind::Unsupported => Outcome::Unsupported(text),
         _ => Outcome::Failed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(text: &str) -> Outcome {
+        run("a.mlir", text, Duration::from_secs(10)).outcome
+    }
+
+    #[test]
+    fn only_marked_files_are_disabled_and_say_what_is_wrong_with_them() {
+        let good = "func.func @main() {\n  return\n}\n";
+        assert_eq!(outcome(good), Outcome::Passed);
+        assert_eq!(
+            outcome(&format!("// RUN-DISABLED(inaccurate) tool %s\n{good}")),
+            Outcome::Disabled("inaccurate".into())
+        );
+        let Outcome::Disabled(reason) = outcome("// RUN-DISABLED(#1): tool %s\nnonsense") else {
+            panic!("not disabled");
+        };
+        assert!(reason.starts_with("#1; here: ") && reason.contains("a.mlir:2:1"), "{reason}");
+        // The word alone, somewhere in the text, is no mark.
+        let mentions = format!("{good}// nothing like RUN-DISABLED(x)\n");
+        assert_eq!(outcome(&mentions), Outcome::Passed);
+        assert!(matches!(outcome("nonsense"), Outcome::Failed(_)));
     }
 }

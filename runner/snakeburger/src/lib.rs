@@ -8,6 +8,7 @@
 pub mod conformance;
 pub mod diag;
 pub mod eval;
+pub mod extract;
 pub mod ir;
 pub mod num;
 pub mod ops;

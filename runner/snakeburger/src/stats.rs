@@ -61,6 +61,38 @@ pub fn count(module: &Module) -> Counted {
     counted
 }
 
+/// What one run of a function costs in FLOPs and bytes, functions it calls included as often as
+/// they are called; a loop's body counts once.
+pub fn cost_of_run(module: &Module, name: &str) -> (u64, u64) {
+    fn walk<'m>(
+        module: &'m Module,
+        name: &'m str,
+        known: &mut BTreeMap<&'m str, (u64, u64)>,
+        depth: usize,
+    ) -> (u64, u64) {
+        if let Some(cost) = known.get(name) {
+            return *cost;
+        }
+        let graph = module.func(name).and_then(|func| func.body.as_ref());
+        // Functions that call each other without end have no cost to speak of.
+        let Some(graph) = graph.filter(|_| depth < 64) else { return (0, 0) };
+        let mut total = (0, 0);
+        for (id, node) in graph.nodes() {
+            let cost = match &node.op {
+                Op::Composite(op) => walk(module, &op.decomposition.0, known, depth + 1),
+                Op::Call(op) => walk(module, &op.callee.0, known, depth + 1),
+                Op::Constant(_) => continue,
+                op if op.is_terminator() => continue,
+                _ => cost(module, graph, id).unwrap_or_default(),
+            };
+            total = (total.0 + cost.0, total.1 + cost.1);
+        }
+        known.insert(name, total);
+        total
+    }
+    walk(module, name, &mut BTreeMap::new(), 0)
+}
+
 /// FLOPs and bytes of one operation; `None` if a shape is unknown.
 fn cost(module: &Module, graph: &Graph, id: NodeId) -> Option<(u64, u64)> {
     let tensor = |value| module.value_ty(graph, value).as_tensor();

@@ -8,6 +8,7 @@ mod apply;
 mod lifetime;
 pub(crate) mod parallel;
 mod scalar;
+pub(crate) mod strided;
 mod tensor;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -205,19 +206,20 @@ impl<'m> Interpreter<'m> {
         let graph = frame.graph;
         let node = graph.node(id);
         let mut cx = Cx { interpreter: self, frame, node: id };
-        let results = node.op.eval(&mut cx).map_err(|mut error| {
+        let place = |mut error: EvalError| {
             error.offset =
                 error.offset.or((node.offset != u32::MAX).then_some(node.offset as usize));
             error
-        })?;
+        };
+        let results = node.op.eval(&mut cx).map_err(place)?;
         for (value, result) in graph.results(id).zip(results) {
             let declared = self.module.value_ty(graph, value);
-            debug_assert!(
-                result.ty().compatible(declared),
-                "{}: {} is not {declared}",
-                node.op.name(),
-                result.ty()
-            );
+            // Sizes the types leave open are known only now.
+            if !result.is_a(declared) {
+                let (name, found) = (node.op.name(), result.ty());
+                let message = format!("{name}: the result is {found}, but {declared} was declared");
+                return Err(place(EvalError::program(message)));
+            }
             if let Some(observer) = self.observer {
                 observer.value(frame.func, graph, value, &result);
             }

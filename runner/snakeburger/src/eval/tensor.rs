@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use num_complex::{Complex32, Complex64};
 use rayon::prelude::*;
 
-use crate::ir::{Buffer, DType, Dims, Kind, Literal, TensorTy, Ty};
+use super::strided;
+use crate::ir::{Buffer, DType, Dims, Kind, Literal, TensorTy, Ty, dims_compatible};
 use crate::num::format;
 
 /// One element: the four domains the interpreter computes in. An unsigned integer keeps its bits;
@@ -116,6 +117,21 @@ impl Value {
             Value::Token => Ty::Token,
             Value::Tuple(items) => Ty::Tuple(items.iter().map(Value::ty).collect()),
             Value::Future(items) => Ty::Future(items.iter().map(Value::ty).collect()),
+        }
+    }
+
+    /// Whether the value can stand where `ty` is declared.
+    pub(crate) fn is_a(&self, ty: &Ty) -> bool {
+        match (self, ty) {
+            (Value::Tensor(tensor), Ty::Tensor(ty)) => {
+                tensor.ty.elem == ty.elem && dims_compatible(&tensor.ty.dims, &ty.dims)
+            }
+            (Value::Token, Ty::Token) => true,
+            (Value::Tuple(items), Ty::Tuple(types)) | (Value::Future(items), Ty::Future(types)) => {
+                items.len() == types.len()
+                    && items.iter().zip(types).all(|(item, ty)| item.is_a(ty))
+            }
+            _ => self.ty().compatible(ty),
         }
     }
 }
@@ -304,9 +320,20 @@ impl Tensor {
         match dtype {
             DType::F64 => Cow::Borrowed(self.data.as_slice()),
             DType::F32 => {
-                Cow::Owned(self.data.as_slice::<f32>().iter().map(|x| f64::from(*x)).collect())
+                let narrow = self.data.as_slice::<f32>();
+                let wide = |x: &f32| f64::from(*x);
+                Cow::Owned(match narrow.len() {
+                    0..=CHUNK => narrow.iter().map(wide).collect(),
+                    _ => narrow.par_iter().with_min_len(CHUNK).map(wide).collect(),
+                })
             }
-            _ => Cow::Owned((0..self.count()).map(|i| self.get(i).float()).collect()),
+            _ => Cow::Owned(
+                (0..self.count())
+                    .into_par_iter()
+                    .with_min_len(CHUNK)
+                    .map(|i| self.get(i).float())
+                    .collect(),
+            ),
         }
     }
 
@@ -391,6 +418,25 @@ impl Tensor {
         self.gather_blocks(out, padding, &by_block(|i| from(i).unwrap_or(usize::MAX)))
     }
 
+    /// Moves elements by steps: each dimension of the result is a size and the step it makes here.
+    pub(crate) fn strided(&self, ty: TensorTy, moves: &[strided::Move]) -> Tensor {
+        macro_rules! width {
+            ($out:ident, $t:ty) => {
+                strided::copy(self.data.as_slice::<$t>(), $out.data.as_mut_slice::<$t>(), moves)
+            };
+        }
+        let mut out = Tensor::zeros(ty);
+        match self.storage().bytes() {
+            _ if out.data.is_empty() => {}
+            1 => width!(out, u8),
+            2 => width!(out, u16),
+            4 => width!(out, u32),
+            8 => width!(out, u64),
+            _ => width!(out, [u64; 2]),
+        }
+        out
+    }
+
     fn gather_blocks(
         &self,
         mut out: Tensor,
@@ -418,8 +464,8 @@ impl Tensor {
 
 fn quant_index(ty: &TensorTy, i: usize) -> usize {
     let Some(axis) = ty.elem.quant().and_then(|quant| quant.axis) else { return 0 };
-    let inner: i64 = ty.dims[axis as usize + 1..].iter().product();
-    i / (inner.max(1) as usize) % (ty.dims[axis as usize].max(1) as usize)
+    let inner = strides(&ty.dims)[axis as usize];
+    i / inner.max(1) % (ty.dims[axis as usize].max(1) as usize)
 }
 
 /// Makes the values of a block of elements, given the index of the first.
@@ -496,7 +542,8 @@ fn store(dtype: DType, out: &mut [u8], value: Num) {
 pub fn strides(dims: &[i64]) -> Vec<usize> {
     let mut strides = vec![1; dims.len()];
     for i in (1..dims.len()).rev() {
-        strides[i - 1] = strides[i] * dims[i].max(0) as usize;
+        // A shape with a dimension of zero has no elements, however large the others are.
+        strides[i - 1] = usize::saturating_mul(strides[i], dims[i].max(0) as usize);
     }
     strides
 }

@@ -7,19 +7,48 @@ use bytemuck::Pod;
 /// Elements of one tensor, one after another, each in [`crate::ir::DType::bytes`] bytes.
 #[derive(Clone, Debug)]
 pub struct Buffer {
-    words: Arc<Vec<u64>>,
+    store: Store,
     bytes: usize,
+}
+
+/// Bytes that somebody else owns, such as a mapped file.
+pub type Owner = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+#[derive(Clone)]
+enum Store {
+    Own(Arc<Vec<u64>>),
+    /// Aligned to eight bytes.
+    Lent(Owner),
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Store::Own(words) => f.debug_tuple("Own").field(words).finish(),
+            Store::Lent(owner) => write!(f, "Lent({} bytes)", (**owner).as_ref().len()),
+        }
+    }
 }
 
 impl Buffer {
     pub fn zeroed(bytes: usize) -> Self {
-        Self { words: Arc::new(vec![0; bytes.div_ceil(8)]), bytes }
+        Self { store: Store::Own(Arc::new(vec![0; bytes.div_ceil(8)])), bytes }
     }
 
     pub fn from_slice<T: Pod>(elements: &[T]) -> Self {
         let mut buffer = Self::zeroed(size_of_val(elements));
         buffer.bytes_mut().copy_from_slice(bytemuck::cast_slice(elements));
         buffer
+    }
+
+    /// Elements that stay where they are; copied only if they are not aligned, or once written to.
+    pub fn lent(owner: Owner) -> Self {
+        let bytes = (*owner).as_ref();
+        if bytes.as_ptr().align_offset(8) != 0 {
+            return Self::from_slice(bytes);
+        }
+        let bytes = bytes.len();
+        Self { store: Store::Lent(owner), bytes }
     }
 
     pub fn len(&self) -> usize {
@@ -31,14 +60,25 @@ impl Buffer {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(self.words.as_slice())[..self.bytes]
+        match &self.store {
+            Store::Own(words) => &bytemuck::cast_slice(words.as_slice())[..self.bytes],
+            Store::Lent(owner) => &(**owner).as_ref()[..self.bytes],
+        }
     }
 
     /// The bytes for writing; copies them first if another value shares them.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
+        if let Store::Lent(_) = &self.store {
+            *self = Self::from_slice(self.bytes());
+        }
         let bytes = self.bytes;
-        let words: &mut Vec<u64> = Arc::make_mut(&mut self.words);
-        &mut bytemuck::cast_slice_mut(words.as_mut_slice())[..bytes]
+        match &mut self.store {
+            Store::Own(words) => {
+                let words: &mut Vec<u64> = Arc::make_mut(words);
+                &mut bytemuck::cast_slice_mut(words.as_mut_slice())[..bytes]
+            }
+            Store::Lent(_) => unreachable!("copied above"),
+        }
     }
 
     /// The elements as `T`, whose alignment must be at most eight bytes.

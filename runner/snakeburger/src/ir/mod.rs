@@ -14,7 +14,7 @@ mod ty;
 use rustc_hash::FxHashMap;
 
 pub use attr::{Attr, AttrError, AttrValue, Dict, EnumAttr, Ints, lookup};
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Owner};
 pub use dtype::{DType, Elem, Kind, Quant};
 pub use literal::{Literal, int_from_bytes};
 pub use loc::{Loc, LocId, LocTable};
@@ -126,7 +126,28 @@ pub struct Graph {
 impl Graph {
     pub const BODY: RegionId = RegionId(0);
 
-    /// Starts a region with arguments of the given types. The first one made is the body.
+    /// An empty graph with room for this many operations.
+    pub(crate) fn with_room(operations: usize) -> Self {
+        Self {
+            nodes: Vec::with_capacity(operations),
+            values: Vec::with_capacity(operations),
+            operand_pool: Vec::with_capacity(operations * 2),
+            ..Self::default()
+        }
+    }
+
+    /// Gives back what was reserved and not needed.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.nodes.shrink_to_fit();
+        self.values.shrink_to_fit();
+        self.operand_pool.shrink_to_fit();
+        self.region_pool.shrink_to_fit();
+        self.regions.shrink_to_fit();
+        self.regions.iter_mut().for_each(|region| region.nodes.shrink_to_fit());
+    }
+
+    /// Starts a region with arguments of the given types. The first one made is the body, which
+    /// most operations belong to.
     pub fn new_region(&mut self, arguments: &[TypeId]) -> RegionId {
         let id = RegionId::new(self.regions.len());
         let first = self.values.len();
@@ -134,7 +155,8 @@ impl Graph {
             self.values.push(ValueInfo { ty: *ty, def: Def::Argument(id, i as u32) });
         }
         let arguments = Span32::new(first, arguments.len());
-        self.regions.push(Region { arguments, nodes: Vec::new() });
+        let room = if id == Self::BODY { self.nodes.capacity() } else { 0 };
+        self.regions.push(Region { arguments, nodes: Vec::with_capacity(room) });
         id
     }
 

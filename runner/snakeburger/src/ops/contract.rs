@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use num_complex::Complex64;
 use rayon::prelude::*;
 
+use crate::eval::strided::{self, Move};
 use crate::eval::{Num, Tensor, strides};
 use crate::ir::{Kind, TensorTy};
 use crate::num::matmul::{Field, Product};
@@ -96,38 +97,16 @@ pub(crate) fn permuted<'a, T: Domain>(
     permutation: &[usize],
 ) -> Cow<'a, [T]> {
     let from = strides(dims);
-    let moves: Vec<(usize, usize)> = permutation
-        .iter()
-        .map(|d| (dims[*d].max(0) as usize, from[*d]))
-        .filter(|(size, _)| *size != 1)
-        .collect();
-    let in_order = moves.windows(2).all(|pair| pair[0].1 == pair[1].0 * pair[1].1);
-    if (in_order && moves.last().is_none_or(|last| last.1 == 1)) || data.is_empty() {
+    let moves: Vec<Move> =
+        permutation.iter().map(|d| (dims[*d].max(0) as usize, from[*d])).collect();
+    let real: Vec<&Move> = moves.iter().filter(|(size, _)| *size != 1).collect();
+    let in_order = real.windows(2).all(|pair| pair[0].1 == pair[1].0 * pair[1].1);
+    if (in_order && real.last().is_none_or(|last| last.1 == 1)) || data.is_empty() {
         return data;
     }
     let mut out = vec![T::default(); data.len()];
-    let (size, stride) = moves[0];
-    let rest = &moves[1..];
-    out.par_chunks_mut(data.len() / size).enumerate().for_each(|(i, out)| {
-        copy_block(&data, i * stride, out, rest);
-    });
+    strided::copy(&data, &mut out, &moves);
     Cow::Owned(out)
-}
-
-/// Copies a block whose dimensions have these sizes and source strides.
-fn copy_block<T: Copy>(data: &[T], at: usize, out: &mut [T], moves: &[(usize, usize)]) {
-    match moves {
-        [] => out[0] = data[at],
-        [(_, stride)] => {
-            out.iter_mut().enumerate().for_each(|(i, out)| *out = data[at + i * stride]);
-        }
-        [(size, stride), rest @ ..] => {
-            let block = out.len() / size;
-            for (i, out) in out.chunks_exact_mut(block).enumerate() {
-                copy_block(data, at + i * stride, out, rest);
-            }
-        }
-    }
 }
 
 /// Sizes of a batch of matrix products.

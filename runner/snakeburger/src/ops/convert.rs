@@ -70,23 +70,35 @@ impl Num {
 
     /// As [`Num::convert`] for a value of type `from`: an unsigned 64-bit integer keeps its bits.
     pub fn convert_from(self, from: DType, to: DType) -> Num {
+        let to_part = to.part();
         let wide = match self {
-            Num::I(bits) if from == DType::U64 && !to.is_int() && !to.is_bool() => {
-                Num::F(bits as u64 as f64)
+            Num::I(value) if to_part.is_float() => {
+                let magnitude =
+                    if from == DType::U64 { value as u64 } else { value.unsigned_abs() };
+                let float = if to_part == DType::F64 {
+                    magnitude as f64
+                } else {
+                    rounded_to_odd(magnitude)
+                };
+                Num::F(if from != DType::U64 && value < 0 { -float } else { float })
             }
-            Num::I(value) if to == DType::F32 => Num::F(f64::from(value as f32)),
             Num::F(value) if to.is_int() => return Num::I(float_to_int(value, to)),
             Num::C(value) if to.is_int() => return Num::I(float_to_int(value.re, to)),
+            // Only the real part of a complex number counts.
+            Num::C(value) if !to.is_complex() => Num::F(value.re),
             other => other,
         };
-        // u64 to f32 in one rounding, not by way of f64.
-        match self {
-            Num::I(bits) if from == DType::U64 && to == DType::F32 => {
-                Num::F(f64::from(bits as u64 as f32))
-            }
-            _ => wide.fit(to),
-        }
+        wide.fit(to)
     }
+}
+
+/// An integer as f64 such that rounding it once more, to a narrower type, is the only rounding:
+/// what is cut off leaves its trace in the last bit.
+fn rounded_to_odd(magnitude: u64) -> f64 {
+    let cut = 11u32.saturating_sub(magnitude.leading_zeros());
+    let kept = magnitude >> cut;
+    let lost = u64::from(kept << cut != magnitude);
+    ((kept | lost) << cut) as f64
 }
 
 fn float_to_int(value: f64, to: DType) -> i64 {
@@ -280,6 +292,18 @@ fn print_reduce(p: &mut Printer<'_>, node: NodeId, mut attrs: Dict) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn integers_are_rounded_once() {
+        // Halfway between two of bf16's numbers but for the last bit, which f64 has no room for.
+        let value = (1i64 << 62) + (1 << 54) + 1;
+        assert_eq!(Num::I(value).convert(DType::BF16).float(), ((1i64 << 62) + (1 << 55)) as f64);
+        assert_eq!(Num::I(-value).convert(DType::BF16).float(), -((1i64 << 62) + (1 << 55)) as f64);
+        assert_eq!(Num::I(value).convert(DType::F32).float(), f64::from(value as f32));
+        let bits = Num::I(-1).convert_from(DType::U64, DType::F32);
+        assert_eq!(bits.float(), f64::from(u64::MAX as f32));
+        assert_eq!(Num::C(num_complex::Complex64::new(0.0, 1.0)).convert(DType::I1), Num::B(false));
+    }
 
     #[test]
     fn conversion_to_integers_truncates_and_saturates() {

@@ -458,7 +458,7 @@ fn print_conv(p: &mut Printer<'_>, node: NodeId, mut attrs: Dict) {
     p.values(p.graph().operands(node));
     p.push(") dim_numbers = ");
     if let Some(Attr::Struct(_, numbers)) = form::take(&mut attrs, "dimension_numbers") {
-        p.push(&crate::text::conv_text(&numbers));
+        p.push(&crate::text::conv::text(&numbers));
     }
     p.push(", window = {");
     let mut separator = "";

@@ -202,6 +202,20 @@ impl Row {
             return self.real(ty, &real);
         }
         match dtype.kind() {
+            // Nothing but f32 is what models are made of: no copies of whole tensors as f64.
+            Kind::Float
+                if self.out != Out::Bool
+                    && tensors.iter().all(|t| t.storage() == DType::F32)
+                    && ty.elem.plain() == Some(DType::F32) =>
+            {
+                let narrow: Vec<&[f32]> = tensors.iter().map(|t| t.data.as_slice()).collect();
+                let at = |k: usize, i: usize| f64::from(narrow[k][i]);
+                match self.float {
+                    Fun::No => tensors[0].clone(),
+                    Fun::One(f) => Tensor::from_floats(ty, |i| f(at(0, i))),
+                    Fun::Two(f) => Tensor::from_floats(ty, |i| f(at(0, i), at(1, i))),
+                }
+            }
             Kind::Float => {
                 let real: Vec<_> = tensors.iter().map(|t| t.floats()).collect();
                 self.real(ty, &real)
@@ -238,7 +252,7 @@ impl Row {
 macro_rules! elementwise {
     ($($(#[$meta:meta])* $name:ident $text:literal $form:expr, $scalar:ident, $tolerance:expr,
         [$($field:ident : $ty:ty = $default:expr),*], $row:expr;)*) => {$(
-        payload! { $(#[$meta])* $name { $($field: $ty = $default),* } }
+        payload! { $(#[$meta])* #[derive(Default)] $name { $($field: $ty = $default),* } }
 
         impl $name {
             pub(crate) const ROW: $crate::ops::elementwise::Row = $row;

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::elementwise::{Fun, IntFun, Row};
@@ -125,27 +126,55 @@ fn fold_row(
     let tensor = match (row.float, row.int) {
         (Fun::Two(f), _) if dtype.is_float() => {
             let (values, init) = (input.floats(), init.float());
-            let each_step = groups.size() <= LONG && dtype != DType::F64;
-            Tensor::from_floats(ty.clone(), |i| {
-                if each_step {
-                    let rounded = |x, y| format::round_to(dtype, f(x, y));
-                    noted(&failed, fold_values(cx, groups, i, &values, init, rounded))
-                } else {
-                    noted(&failed, fold_values(cx, groups, i, &values, init, f))
-                }
-            })
+            // Rounding to f32 is worth a loop of its own: most reductions are of f32.
+            let each_step = (groups.size() <= LONG).then_some(dtype);
+            let folded = in_tasks(ty, groups, |i| {
+                noted(
+                    &failed,
+                    match each_step {
+                        None | Some(DType::F64) => fold_values(cx, groups, i, &values, init, f),
+                        Some(DType::F32) => {
+                            let rounded = |x, y| f64::from(f(x, y) as f32);
+                            fold_values(cx, groups, i, &values, init, rounded)
+                        }
+                        Some(dtype) => {
+                            let rounded = |x, y| format::round_to(dtype, f(x, y));
+                            fold_values(cx, groups, i, &values, init, rounded)
+                        }
+                    },
+                )
+            });
+            Tensor::from_floats(ty.clone(), |i| folded[i])
         }
         (_, IntFun::Two(f)) if dtype.is_int() => {
             let (values, init) = (input.ints(), init.int());
             let step = |x, y| f(dtype, x, y);
-            Tensor::from_ints(ty.clone(), |i| {
+            let folded = in_tasks(ty, groups, |i| {
                 noted(&failed, fold_values(cx, groups, i, &values, init, step))
-            })
+            });
+            Tensor::from_ints(ty.clone(), |i| folded[i])
         }
         _ => return None,
     };
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     Some(failed.map_or(Ok(tensor), Err))
+}
+
+/// Elements a task folds at least.
+const TASK: usize = 1 << 13;
+
+/// The results of all groups, in tasks of similar work however large the groups are.
+fn in_tasks<T: Send>(
+    ty: &TensorTy,
+    groups: &impl Groups,
+    fold: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
+    let count = ty.count().unwrap_or(0);
+    let each = TASK.div_ceil(groups.size().max(1));
+    if count <= each {
+        return (0..count).map(fold).collect();
+    }
+    (0..count).into_par_iter().with_min_len(each).map(&fold).collect()
 }
 
 /// The value; where its computation ended early, the reason is kept.

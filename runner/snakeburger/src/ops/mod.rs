@@ -30,6 +30,7 @@ mod convert;
 mod convolution;
 mod custom_call;
 mod dot;
+mod dot_algorithm;
 mod dynamic_shape;
 mod einsum;
 mod elementwise;
@@ -61,7 +62,18 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 pub use check::{Check, RegionSig};
+pub use compare::{CompareType, Direction};
+pub use composite::Attributes;
+pub use contract::Precision;
+pub use convolution::{ConvDims, Padding};
+pub use dot::DotDims;
+pub use fft::FftType;
+pub use func::Symbol;
+pub use gather::GatherDims;
+pub use linalg::TransposeA;
 pub use payload::Payload;
+pub use rng::Algorithm;
+pub use scatter::ScatterDims;
 pub use spec::SPEC;
 
 use crate::eval::{Cx, EvalResult, LaneFn};

@@ -125,23 +125,23 @@ impl OpDef for RunParallel {
 }
 
 payload! {
-    /// Shows a value; here it only passes through, an observer sees it as any other.
+    /// Shows a value to whoever runs the program; here an observer sees every value anyway.
     Print {}
 }
 
 impl OpDef for Print {
     const NAME: &'static str = "interpreter.print";
-    const FORM: Form = Form::SAME;
-    const ARITY: Arity = Arity::tensors(Count::Exactly(1), 1);
+    const FORM: Form = Form::Plain { words: &[], types: Types::Operands };
+    const ARITY: Arity = Arity::tensors(Count::Exactly(1), 0);
 
     fn check(&self, _: &mut Check<'_>) {}
 
-    fn infer(&self, c: &Check<'_>) -> Infer {
-        Infer::Types(vec![c.operand(0).clone().into()])
+    fn infer(&self, _: &Check<'_>) -> Infer {
+        Infer::Types(Vec::new())
     }
 
-    fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
-        Ok(vec![cx.tensor(0)?.clone().into()])
+    fn eval(&self, _: &mut Cx<'_, '_>) -> EvalResult {
+        Ok(Vec::new())
     }
 
     columns!(Opaque, Exact);
@@ -176,7 +176,7 @@ impl OpDef for Probe {
 
 payload! {
     /// Expects a value to be what a probe saw.
-    ExpectSerializedEq { probe_id: Box<str>, iter: i64 = 0 }
+    ExpectSerializedEq { probe_id: Box<str>, iteration: i64 = 0 }
 }
 
 impl OpDef for ExpectSerializedEq {
@@ -185,7 +185,7 @@ impl OpDef for ExpectSerializedEq {
     const ARITY: Arity = Arity::tensors(Count::Exactly(1), 0);
 
     fn check(&self, c: &mut Check<'_>) {
-        c.require(self.iter >= 0, "", || format!("iter is {}", self.iter));
+        c.require(self.iteration >= 0, "", || format!("iter is {}", self.iteration));
     }
 
     fn infer(&self, _: &Check<'_>) -> Infer {
@@ -195,13 +195,13 @@ impl OpDef for ExpectSerializedEq {
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
         let probes = cx.interpreter.probes.lock().map_err(|_| cx.error("the probes are lost"))?;
         let seen = probes.get(&self.probe_id).map_or(&[][..], Vec::as_slice);
-        let Some(wanted) = usize::try_from(self.iter).ok().and_then(|i| seen.get(i)).cloned()
+        let Some(wanted) = usize::try_from(self.iteration).ok().and_then(|i| seen.get(i)).cloned()
         else {
             return Err(cx.check_failed(format!(
                 "probe {:?} saw {} values, there is no number {}",
                 self.probe_id,
                 seen.len(),
-                self.iter
+                self.iteration
             )));
         };
         drop(probes);
@@ -222,7 +222,7 @@ fn parse_probe(p: &mut Parser<'_>, info: &'static super::OpInfo) -> Parse<form::
     if p.cur.eat(",") {
         p.cur.expect_word("iter")?;
         p.cur.expect("=")?;
-        raw.attrs.push(("iter".into(), Attr::Int(p.cur.integer()?, None)));
+        raw.attrs.push(("iteration".into(), Attr::Int(p.cur.integer()?, None)));
     }
     form::attributes(p, &mut raw)?;
     form::parse_types(p, &mut raw, Types::Same)?;
@@ -235,10 +235,10 @@ fn parse_probe(p: &mut Parser<'_>, info: &'static super::OpInfo) -> Parse<form::
 fn print_probe(p: &mut Printer<'_>, node: NodeId, mut attrs: Dict) {
     p.push(" ");
     p.values(p.graph().operands(node));
-    for name in ["probe_id", "iter"] {
+    for (word, name) in [("probe_id", "probe_id"), ("iter", "iteration")] {
         if let Some(attr) = form::take(&mut attrs, name) {
             p.push(", ");
-            p.push(name);
+            p.push(word);
             p.push(" = ");
             p.short_attr(&attr);
         }

@@ -127,7 +127,7 @@ impl OpDef for Scatter {
         }
         let targets = self.targets(cx, &results, cx.tensor(n)?, &updates)?;
         match cx.program(0)? {
-            Some(program) => run_program(&program, &targets, &mut results, &updates),
+            Some(program) => run_program(cx, &program, &targets, &mut results, &updates)?,
             None => run_region(cx, &targets, &mut results, &updates)?,
         }
         Ok(results.into_iter().map(Value::from).collect())
@@ -309,10 +309,22 @@ fn to_elem(tensor: &Tensor, elem: &Elem) -> Tensor {
     Tensor::from_nums(ty, |i| tensor.get(i).convert_from(from, to))
 }
 
-fn run_program(program: &Program, targets: &Targets, results: &mut [Tensor], updates: &[Tensor]) {
+/// Updates that may pass between two looks at the clock.
+const PATIENCE: usize = 1 << 14;
+
+fn run_program(
+    cx: &Cx<'_, '_>,
+    program: &Program,
+    targets: &Targets,
+    results: &mut [Tensor],
+    updates: &[Tensor],
+) -> EvalResult<()> {
     let n = results.len();
     let mut scratch = program.scratch();
-    for (update, place) in targets.pairs() {
+    for (passed, (update, place)) in targets.pairs().enumerate() {
+        if passed % PATIENCE == 0 {
+            cx.interpreter.check_time()?;
+        }
         for i in 0..n {
             scratch[i] = results[i].get(place);
             scratch[n + i] = updates[i].get(update);
@@ -322,6 +334,7 @@ fn run_program(program: &Program, targets: &Targets, results: &mut [Tensor], upd
             result.set(place, program.output(&scratch, i));
         }
     }
+    Ok(())
 }
 
 /// For regions that are more than arithmetic on single elements.

@@ -1,6 +1,7 @@
 //! The same elements in another shape or order.
 
 use super::{Arity, Check, Count, Infer, OpDef};
+use crate::eval::strided::Move;
 use crate::eval::{Cx, EvalResult, Tensor, strides};
 use crate::ir::{Elem, Ints, TensorTy, Ty, dim_compatible};
 use crate::text::{Form, Types, Word};
@@ -37,7 +38,12 @@ impl OpDef for Reshape {
 
     fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
         let ty = cx.result_ty(0)?;
-        let mut result = cx.tensor(0)?.clone().with_dims(ty.dims.iter().copied());
+        let operand = cx.tensor(0)?;
+        // A size the types leave open may turn out not to fit.
+        if ty.count() != Some(operand.count()) {
+            return Err(cx.error(format!("{} does not become {ty}", operand.ty)));
+        }
+        let mut result = operand.clone().with_dims(ty.dims.iter().copied());
         result.ty.elem = ty.elem.clone();
         Ok(vec![result.into()])
     }
@@ -69,10 +75,11 @@ fn quant_blocks_agree(operand: &TensorTy, result: &TensorTy) -> bool {
         result.elem.quant().and_then(|quant| quant.axis),
     );
     let (Some(from), Some(to)) = axes else { return true };
+    let size = |dims: &[i64]| dims.iter().try_fold(1i64, |size, dim| size.checked_mul(*dim));
     let blocks = |ty: &TensorTy, axis: i64| {
         let (before, rest) = ty.dims.split_at_checked(axis as usize)?;
         let (dim, behind) = rest.split_first()?;
-        Some((before.iter().product::<i64>(), *dim, behind.iter().product::<i64>()))
+        Some((size(before)?, *dim, size(behind)?))
     };
     !(operand.is_static() && result.is_static()) || blocks(operand, from) == blocks(result, to)
 }
@@ -146,17 +153,13 @@ pub(crate) fn check_broadcast(c: &mut Check<'_>, dims: &[i64], numbers: [&str; 6
 
 /// Repeats an operand's elements to fill a static type.
 pub(crate) fn broadcast(operand: &Tensor, dims: &[i64], ty: &TensorTy) -> Tensor {
-    let from = strides(operand.dims());
-    let to = strides(&ty.dims);
-    // Per operand dimension that is not repeated: the result's stride and size, and the operand's.
-    let moving: Vec<(usize, usize, usize)> = (0..operand.rank())
-        .filter(|d| operand.dims()[*d] != 1)
-        .map(|d| (to[dims[d] as usize].max(1), operand.dims()[d] as usize, from[d]))
-        .collect();
-    let source = |i: usize| moving.iter().map(|(stride, size, own)| i / stride % size * own).sum();
-    let mut result = operand.gather_elements(ty.dims.iter().copied(), None, |i| Some(source(i)));
-    result.ty.elem = ty.elem.clone();
-    result
+    let mut moves: Vec<Move> = ty.dims.iter().map(|size| (*size as usize, 0)).collect();
+    for ((size, step), place) in operand.dims().iter().zip(strides(operand.dims())).zip(dims) {
+        if *size != 1 {
+            moves[*place as usize].1 = step;
+        }
+    }
+    operand.strided(ty.clone(), &moves)
 }
 
 payload! {
@@ -212,12 +215,9 @@ impl OpDef for Transpose {
 
 /// Reorders dimensions: dimension `d` of the result is dimension `permutation[d]`.
 pub(crate) fn transpose(operand: &Tensor, permutation: &[i64]) -> Tensor {
-    let dims: Vec<i64> = permutation.iter().map(|d| operand.dims()[*d as usize]).collect();
     let from = strides(operand.dims());
-    let to = strides(&dims);
-    let moves: Vec<(usize, usize, usize)> = (0..dims.len())
-        .map(|d| (to[d].max(1), dims[d].max(1) as usize, from[permutation[d] as usize]))
-        .collect();
-    let source = |i: usize| moves.iter().map(|(stride, size, own)| i / stride % size * own).sum();
-    operand.gather_elements(dims, None, |i| Some(source(i)))
+    let dim = |d: &i64| operand.dims()[*d as usize];
+    let moves: Vec<Move> =
+        permutation.iter().map(|d| (dim(d) as usize, from[*d as usize])).collect();
+    operand.strided(operand.ty.with_dims(permutation.iter().map(dim)), &moves)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::cursor::{Parse, is_word};
+use super::cursor::Parse;
 use super::parser::Parser;
 use crate::ir::{Attr, DType, Dict, Loc, LocId};
 
@@ -101,6 +101,25 @@ impl<'a> Parser<'a> {
         let outputs =
             if self.cur.peek() == b'(' { self.type_list("(", ")")? } else { vec![self.ty()?] };
         Ok(Attr::Function(inputs.into(), outputs.into()))
+    }
+
+    /// A number in a form of its own, where a `:` may start the operands' types instead of the
+    /// number's.
+    pub(crate) fn plain_number(&mut self) -> Parse<Attr> {
+        let text = self.cur.number_text();
+        let attr = match text.parse::<f64>() {
+            _ if !text.contains(['.', 'e', 'E']) => Attr::Int(self.cur.integer()?, None),
+            Ok(value) => {
+                self.cur.advance(text.len());
+                Attr::Float(value, None)
+            }
+            Err(_) => return self.cur.fail("this number is malformed"),
+        };
+        let behind = self.cur.text[self.cur.at..].strip_prefix(':').unwrap_or("(").trim_start();
+        if !behind.starts_with("tensor") && !behind.starts_with(['(', '{', '!']) {
+            self.type_suffix()?;
+        }
+        Ok(attr)
     }
 
     fn number_attr(&mut self) -> Parse<Attr> {
@@ -259,56 +278,6 @@ impl<'a> Parser<'a> {
         let word = self.cur.word("a keyword")?;
         self.cur.expect(">")?;
         Ok(Attr::Enum { kind: kind.into(), word: word.into() })
-    }
-
-    fn conv_attr(&mut self) -> Parse<Attr> {
-        self.cur.expect("<")?;
-        let dict = if is_word(self.cur.peek()) {
-            // The raw form: `raw input_batch_dimension = 0, …`.
-            self.cur.eat_word("raw");
-            return self
-                .dict_between("", ">")
-                .map(|dict| Attr::Struct("stablehlo.conv_raw".into(), dict));
-        } else {
-            self.conv_dimensions()?
-        };
-        self.cur.expect(">")?;
-        Ok(Attr::Struct("stablehlo.conv_raw".into(), dict))
-    }
-
-    /// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`, as the fields of the raw form.
-    pub(crate) fn conv_dimensions(&mut self) -> Parse<Dict> {
-        let mut dict = Dict::new();
-        self.conv_side(&mut dict, "input", [("b", "batch"), ("f", "feature")])?;
-        self.cur.expect("x")?;
-        self.conv_side(&mut dict, "kernel", [("i", "input_feature"), ("o", "output_feature")])?;
-        self.cur.expect("->")?;
-        self.conv_side(&mut dict, "output", [("b", "batch"), ("f", "feature")])?;
-        Ok(dict)
-    }
-
-    fn conv_side(&mut self, dict: &mut Dict, side: &str, names: [(&str, &str); 2]) -> Parse<()> {
-        let start = self.cur.at;
-        let items = self.cur.list("[", "]", |cur| {
-            if cur.eat("?") { Ok("?") } else { cur.word("a dimension's role") }
-        })?;
-        let find = |wanted: &str| items.iter().position(|item| *item == wanted);
-        for (letter, long) in names {
-            let Some(place) = find(letter) else {
-                return self.cur.fail_at(start, format!("these dimensions have no `{letter}`"));
-            };
-            let name = format!("{side}_{long}_dimension");
-            dict.push((name.into(), Attr::Int(place as i128, None)));
-        }
-        let mut spatial = Vec::new();
-        for i in 0..items.len().saturating_sub(2) {
-            let Some(place) = find(&i.to_string()) else {
-                return self.cur.fail_at(start, format!("these dimensions have no `{i}`"));
-            };
-            spatial.push(Attr::Int(place as i128, None));
-        }
-        dict.push((format!("{side}_spatial_dimensions").into(), Attr::Array(spatial)));
-        Ok(())
     }
 
     /// `loc(…)` if it is next; unknown otherwise or if locations are not wanted.

@@ -1,6 +1,7 @@
 //! MLIR text: reading it, writing it, and splitting files at `// -----`.
 
 mod attrs;
+pub(crate) mod conv;
 mod cursor;
 mod dense;
 pub(crate) mod form;
@@ -8,12 +9,12 @@ mod module;
 mod names;
 mod parser;
 mod printer;
+mod scope;
 mod types;
 
 pub(crate) use cursor::Parse;
 pub use form::{Form, Types, Word};
 pub use parser::{Options, Parser};
-pub(crate) use printer::conv_text;
 pub use printer::{PrintOptions, Printer, print};
 
 use crate::diag::Diagnostic;

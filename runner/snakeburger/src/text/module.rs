@@ -1,7 +1,7 @@
 //! Modules and functions in MLIR text.
 
 use super::cursor::Parse;
-use super::parser::{Parser, Scope};
+use super::parser::Parser;
 use crate::ir::{Attr, Dict, Func, TypeId, ValueId, Visibility};
 
 impl<'a> Parser<'a> {
@@ -82,7 +82,7 @@ impl<'a> Parser<'a> {
         };
         let name_at = self.cur.at;
         let name = self.symbol()?;
-        self.scope = Scope::default();
+        self.start_function();
         let (names, arguments, argument_attrs) = self.parameters()?;
         let (results, result_attrs) = self.function_results()?;
         let attrs = if self.cur.eat_word("attributes") { self.dict()? } else { Dict::new() };
@@ -93,7 +93,7 @@ impl<'a> Parser<'a> {
                 self.define(name, *at, value, 1)?;
             }
             self.operations(region)?;
-            Some(std::mem::take(&mut self.scope.graph))
+            Some(self.scope.finish())
         } else {
             None
         };
@@ -128,7 +128,7 @@ impl<'a> Parser<'a> {
         if self.cur.peek() == b'<' {
             attrs.extend(self.properties()?);
         }
-        self.scope = Scope::default();
+        self.start_function();
         self.cur.expect("(")?;
         let region = self.region(&[])?;
         self.cur.expect(")")?;
@@ -138,7 +138,7 @@ impl<'a> Parser<'a> {
         self.cur.expect(":")?;
         self.function_types()?;
         let loc = self.optional_location()?;
-        let graph = std::mem::take(&mut self.scope.graph);
+        let graph = self.scope.finish();
         let arguments: Vec<TypeId> = graph.arguments(region).map(|v| graph.ty(v)).collect();
         let mut func = Func {
             name: "".into(),

@@ -4,7 +4,8 @@ use rustc_hash::FxHashMap;
 
 use super::cursor::{Cursor, Parse};
 use super::form::{self, RawOp};
-use crate::ir::{Dict, Graph, LocId, Module, NewNode, RegionId, TypeId, ValueId};
+use super::scope::{self, Scope};
+use crate::ir::{Dict, LocId, Module, NewNode, RegionId, TypeId, ValueId};
 use crate::ops::{self, OpInfo};
 
 /// What the parser keeps and what it allows.
@@ -36,15 +37,8 @@ pub struct Parser<'a> {
     depth: u32,
     pub(super) expansions: u32,
     pub(super) scope: Scope<'a>,
-}
-
-/// The function being parsed.
-#[derive(Default)]
-pub(super) struct Scope<'a> {
-    pub(super) graph: Graph,
-    names: FxHashMap<&'a str, (ValueId, u32)>,
-    /// Names in the order of definition, so that a region's own can be forgotten at its end.
-    defined: Vec<&'a str>,
+    /// Up to where lines were counted to reserve memory for functions.
+    counted_to: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -61,7 +55,21 @@ impl<'a> Parser<'a> {
             depth: 0,
             expansions: 0,
             scope: Scope::default(),
+            counted_to: 0,
         }
+    }
+
+    /// Starts a function's scope with room for as many operations as its text can hold.
+    pub(super) fn start_function(&mut self) {
+        let rest = &self.cur.text[self.cur.at..];
+        let mut lines = 0;
+        // A text is counted once, however its functions are spelled.
+        if self.cur.at >= self.counted_to {
+            let len = memchr::memmem::find(rest.as_bytes(), b"func.func").unwrap_or(rest.len());
+            self.counted_to = self.cur.at + len;
+            lines = scope::count_operations(&rest[..len]);
+        }
+        self.scope = Scope::with_room(lines);
     }
 
     /// Guards recursion: text decides how deep it goes, the stack must not.
@@ -130,11 +138,10 @@ impl<'a> Parser<'a> {
         first: ValueId,
         count: u32,
     ) -> Parse<()> {
-        if self.scope.names.insert(name, (first, count)).is_some() {
-            return self.cur.fail_at(at, format!("%{name} is defined twice"));
+        match self.scope.define(name, first, count) {
+            true => Ok(()),
+            false => self.cur.fail_at(at, format!("%{name} is defined twice")),
         }
-        self.scope.defined.push(name);
-        Ok(())
     }
 
     /// `%name` or `%name#1`.
@@ -146,9 +153,9 @@ impl<'a> Parser<'a> {
         self.cur.at += 1;
         let name = self.cur.suffix("a value's name")?;
         let index = if self.cur.eat("#") { self.cur.int64()? } else { 0 };
-        match self.scope.names.get(name) {
+        match self.scope.find(name) {
             None => self.cur.fail_at(at, format!("%{name} is not defined here")),
-            Some((first, count)) if (0..i64::from(*count)).contains(&index) => {
+            Some((first, count)) if (0..i64::from(count)).contains(&index) => {
                 Ok(ValueId(first.0 + index as u32))
             }
             Some((_, count)) => {
@@ -222,16 +229,14 @@ impl<'a> Parser<'a> {
         }
         let arguments = if header.is_empty() { given } else { &header };
         let types: Vec<TypeId> = arguments.iter().map(|(_, _, ty)| *ty).collect();
-        let outer = self.scope.defined.len();
+        let outer = self.scope.enter();
         let region = self.scope.graph.new_region(&types);
         let values: Vec<ValueId> = self.scope.graph.arguments(region).collect();
         for ((name, at, _), value) in arguments.iter().zip(values) {
             self.define(name, *at, value, 1)?;
         }
         self.operations(region)?;
-        for name in self.scope.defined.drain(outer..) {
-            self.scope.names.remove(name);
-        }
+        self.scope.leave(outer);
         Ok(region)
     }
 

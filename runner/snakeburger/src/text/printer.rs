@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::conv;
 use super::cursor::quote;
 use super::form::{self, Form};
 use crate::ir::{
@@ -471,7 +472,14 @@ impl<'m> Printer<'m> {
 
     fn conv(&mut self, dict: &Dict) {
         self.push("#stablehlo.conv<");
-        self.push(&conv_text(dict));
+        let text = conv::text(dict);
+        if text.contains('?') {
+            // What the short form cannot say.
+            self.push("raw ");
+            self.struct_fields(dict);
+        } else {
+            self.push(&text);
+        }
         self.push(">");
     }
 
@@ -529,40 +537,6 @@ impl<'m> Printer<'m> {
             }
         }
     }
-}
-
-/// `[b, 0, f]x[0, i, o]->[b, 0, f]` from the fields of the raw form.
-pub(crate) fn conv_text(dict: &Dict) -> String {
-    let int = |name: String| match crate::ir::lookup(dict, &name) {
-        Some(Attr::Int(value, _)) => *value as usize,
-        _ => usize::MAX,
-    };
-    let side = |side: &str, roles: [(&str, &str); 2]| {
-        let spatial: Vec<i64> = crate::ir::lookup(dict, &format!("{side}_spatial_dimensions"))
-            .and_then(crate::ir::AttrValue::from_attr)
-            .map(|ints: crate::ir::Ints| ints.to_vec())
-            .unwrap_or_default();
-        let mut items = vec!["?".to_string(); spatial.len() + 2];
-        let mut set = |place: usize, text: &str| {
-            if let Some(item) = items.get_mut(place) {
-                *item = text.to_string();
-            }
-        };
-        for (letter, long) in roles {
-            set(int(format!("{side}_{long}_dimension")), letter);
-        }
-        for (i, place) in spatial.iter().enumerate() {
-            set(*place as usize, &i.to_string());
-        }
-        format!("[{}]", items.join(", "))
-    };
-    let features = [("b", "batch"), ("f", "feature")];
-    format!(
-        "{}x{}->{}",
-        side("input", features),
-        side("kernel", [("i", "input_feature"), ("o", "output_feature")]),
-        side("output", features)
-    )
 }
 
 fn float_bytes_text(dtype: DType, bytes: &[u8]) -> String {

@@ -107,3 +107,14 @@ func.func @f(%x: tensor<2xi32>, %n: tensor<1xi64>) -> tensor<?xi32> {
   %y = stablehlo.set_dimension_size %x, %n, dim = 3 : (tensor<2xi32>, tensor<1xi64>) -> tensor<?xi32>
   func.return %y : tensor<?xi32>
 }
+
+// -----
+
+// reshape: a size that turns out not to fit when the program runs.
+func.func @main() {
+  %shape = stablehlo.constant dense<4> : tensor<1xi64>
+  %0 = stablehlo.constant dense<1> : tensor<4xi32>
+  %1 = stablehlo.dynamic_reshape %0, %shape : (tensor<4xi32>, tensor<1xi64>) -> tensor<?xi32>
+  %2 = stablehlo.reshape %1 : (tensor<?xi32>) -> tensor<3xi32>
+  func.return
+}

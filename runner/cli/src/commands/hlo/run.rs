@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::bail;
 use warpforge_snakeburger::diag::{Diagnostic, Source};
 use warpforge_snakeburger::eval::{Interpreter, Num, Tensor, Value};
-use warpforge_snakeburger::ir::{DType, Func, Module, TensorTy, Ty};
+use warpforge_snakeburger::ir::{Attr, DType, Func, Module, TensorTy, Ty, lookup};
 use warpforge_snakeburger::widen;
 
 use super::load_one;
@@ -20,9 +20,11 @@ const EXAMPLES: &str = "\
 Examples:
   warpforge hlo run model.mlir --inputs x.safetensors --outputs y.safetensors
   warpforge hlo run model.mlir --inputs x.npy --precision f64
+  warpforge hlo run model.mlir --inputs weights.safetensors --inputs x.safetensors
   warpforge hlo run model.mlir --inputs x.safetensors --trace trace/
 
-Inputs are named arg0, arg1, … by position, or input.0, input.1, …; outputs result0, result1, …";
+Inputs are named arg0, arg1, … by position, or input.0, input.1, …, or by what a program made by
+`warpforge compile` calls its arguments; outputs result0, result1, …";
 
 /// Evaluate a program with the reference interpreter
 #[derive(Debug, clap::Args)]
@@ -31,9 +33,9 @@ pub struct Args {
     /// A StableHLO text file
     file: PathBuf,
 
-    /// Arguments: a safetensors file, or a .npy file for a function of one argument
+    /// Arguments: safetensors files, or a .npy file for a function of one argument
     #[arg(long, value_name = "FILE")]
-    inputs: Option<PathBuf>,
+    inputs: Vec<PathBuf>,
 
     /// Where to write the results as safetensors; without it they are printed in short
     #[arg(long, value_name = "FILE")]
@@ -137,10 +139,10 @@ fn entry<'m>(module: &'m Module, name: Option<&str>) -> anyhow::Result<&'m Func>
 
 /// The arguments from the inputs file, checked against the function's types.
 fn arguments(module: &Module, func: &Func, args: &Args) -> anyhow::Result<Vec<Value>> {
-    let mut named = match &args.inputs {
-        Some(path) => tensors::read(path)?,
-        None => Named::new(),
-    };
+    let mut named = Named::new();
+    for path in &args.inputs {
+        named.extend(tensors::read(path)?);
+    }
     let mut values = Vec::new();
     for (i, ty) in func.arguments.iter().enumerate() {
         let declared = match module.ty(*ty) {
@@ -151,11 +153,16 @@ fn arguments(module: &Module, func: &Func, args: &Args) -> anyhow::Result<Vec<Va
             Ty::Tensor(declared) => declared,
             other => bail!("argument {i} is a {other}, which no file can hold"),
         };
-        let candidates = [format!("arg{i}"), format!("input.{i}"), String::new()];
-        let Some(tensor) = candidates.iter().find_map(|name| named.remove(name)) else {
+        let own = own_names(func, i);
+        let by_place = [format!("arg{i}"), format!("input.{i}"), String::new()];
+        let mut candidates = own.iter().chain(&by_place);
+        let Some(tensor) = candidates.find_map(|name| named.remove(name)) else {
             let message = format!("argument {i} ({declared}) of @{} is not given", func.name);
-            return Err(Misuse::new(message, format!("put it into --inputs FILE as arg{i}")).into());
+            let name = own.first().cloned().unwrap_or_else(|| format!("arg{i}"));
+            return Err(Misuse::new(message, format!("put it into --inputs FILE as {name}")).into());
         };
+        // Tied weights may stand in the file under each of their names.
+        own.iter().for_each(|name| drop(named.remove(name)));
         values.push(Value::Tensor(fit(tensor, declared, i)?));
     }
     if let Some(name) = named.keys().next() {
@@ -166,6 +173,15 @@ fn arguments(module: &Module, func: &Func, args: &Args) -> anyhow::Result<Vec<Va
         );
     }
     Ok(values)
+}
+
+/// What a compiled model calls an argument.
+fn own_names(func: &Func, i: usize) -> Vec<String> {
+    let attr = func.argument_attrs.get(i).and_then(|attrs| lookup(attrs, "warpforge.name"));
+    match attr {
+        Some(Attr::Str(names)) => names.split(' ').map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// A tensor as the declared type: of the same storage, or widened by --precision.

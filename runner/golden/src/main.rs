@@ -1,0 +1,136 @@
+//! `warpforge-golden`: Pass 1, the golden pass. It runs an exported graph op by op through
+//! libtorch's dispatcher, as PyTorch itself would, and writes what it computed to files.
+//! The only program that links libtorch, and so a process of its own: `warpforge` starts it
+//! and speaks the protocol of `warpforge-golden-protocol` with it over its standard streams.
+//! Given a file with a request as its only argument, it answers that one and ends.
+
+mod control;
+mod failure;
+mod files;
+mod interp;
+mod progress;
+mod random;
+mod run;
+mod scalar;
+mod torch;
+
+use std::fs::File;
+use std::io::{BufRead as _, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use anyhow::Context as _;
+use rustix::stdio;
+use serde::Deserialize;
+use warpforge_golden_protocol::{Event, Failure, FailureKind, Hello, Request, VERSION};
+
+fn main() -> anyhow::Result<ExitCode> {
+    let mut output = private_output().context("standard output")?;
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let libtorch = torch::Context::version();
+    match &arguments[..] {
+        [] => {
+            say(&mut output, &Event::Hello(Hello { version: VERSION, libtorch }))?;
+            serve(&mut output)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        [flag] if flag == "--version" => {
+            let own = env!("CARGO_PKG_VERSION");
+            writeln!(output, "warpforge-golden {own} (libtorch {libtorch}, protocol {VERSION})")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        [file] => {
+            let text = std::fs::read_to_string(file);
+            let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+            let good = answer(&text, &mut output)?;
+            Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        _ => anyhow::bail!("usage: warpforge-golden [REQUEST.json | --version]"),
+    }
+}
+
+/// Standard output for messages alone: what libraries print goes to standard error.
+fn private_output() -> std::io::Result<File> {
+    let output = rustix::io::fcntl_dupfd_cloexec(stdio::stdout(), 3)?;
+    stdio::dup2_stdout(stdio::stderr())?;
+    Ok(output.into())
+}
+
+fn say(output: &mut File, event: &Event) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(event)?;
+    line.push(b'\n');
+    output.write_all(&line).context("the client does not listen")
+}
+
+fn serve(output: &mut File) -> anyhow::Result<()> {
+    let busy = Arc::new(AtomicBool::new(false));
+    for line in requests(Arc::clone(&busy)) {
+        busy.store(true, Ordering::SeqCst);
+        answer(&line, output)?;
+        busy.store(false, Ordering::SeqCst);
+    }
+    Ok(())
+}
+
+/// Requests as they come. They are read on a thread, so that a client that is gone is noticed
+/// while an operator runs: nobody waits for the result then.
+fn requests(busy: Arc<AtomicBool>) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+        if busy.load(Ordering::SeqCst) {
+            #[expect(
+                clippy::exit,
+                reason = "the thread that computes cannot be stopped otherwise"
+            )]
+            std::process::exit(3);
+        }
+    });
+    receiver
+}
+
+/// Answers one request; whether it had a result.
+fn answer(line: &str, output: &mut File) -> anyhow::Result<bool> {
+    let mut broken = None;
+    let mut emit = |event: Event| {
+        if let Err(error) = say(output, &event) {
+            broken.get_or_insert(error);
+        }
+    };
+    let result = parse(line).and_then(|request| run::run(&request.run, &mut emit));
+    if let Some(error) = broken {
+        return Err(error);
+    }
+    let good = result.is_ok();
+    let last = match result {
+        Ok(outcome) => Event::Result(outcome),
+        Err(failure) => Event::Error(failure),
+    };
+    say(output, &last)?;
+    Ok(good)
+}
+
+fn parse(line: &str) -> Result<Request, Failure> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let bad = |message: String| failure::failure(FailureKind::Protocol, message);
+    let Versioned { version } =
+        serde_json::from_str(line).map_err(|error| bad(format!("no request: {error}")))?;
+    if version != VERSION {
+        return Err(bad(format!(
+            "the request has version {version} of the protocol, and this program speaks version \
+             {VERSION}: install both from the same build"
+        )));
+    }
+    serde_json::from_str(line).map_err(|error| bad(format!("no request: {error}")))
+}

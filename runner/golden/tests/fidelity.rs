@@ -1,0 +1,172 @@
+//! Golden against plain PyTorch: the same models run in Python, with the same wheel that
+//! libtorch was cut out of and the same number of threads, give the same bits.
+//!
+//! Two things PyTorch itself makes depend on more than the inputs are kept alike on both sides:
+//! the number of threads, and whether gradients are recorded (a matrix product of tensors that
+//! require gradients is folded otherwise, and a recurrent layer takes another kernel).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use safetensors::SafeTensors;
+use warpforge_golden_protocol::{
+    Device, Golden, Outcome, Precision, Run, Search, Session, Taps, Weights,
+};
+use warpforge_pt2::{Model, OutputKind};
+use warpforge_tests::root;
+
+fn golden() -> Golden {
+    let libtorch = Search::from_environment().find().expect("cargo xtask setup golden");
+    Golden { binary: env!("CARGO_BIN_EXE_warpforge-golden").into(), libtorch }
+}
+
+/// Every fixture that set-up made.
+fn fixtures() -> Vec<PathBuf> {
+    let folder = root().join(".fixtures");
+    let files = fs::read_dir(&folder).expect("the fixtures of `cargo xtask setup` are there");
+    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "pt2"));
+    files.sort();
+    assert!(!files.is_empty(), "{} holds no models", folder.display());
+    files
+}
+
+fn request(model: &Path, out: &Path, threads: u32) -> Run {
+    Run {
+        model: model.to_owned(),
+        weights: Weights::Archive,
+        inputs: Some(model.with_extension("inputs.safetensors")),
+        precision: Precision::AsExported,
+        device: Device::Cpu,
+        threads,
+        seed: 0,
+        step: 0,
+        taps: Taps::None,
+        out: out.to_owned(),
+        dims: BTreeMap::new(),
+        repeats: 1,
+        time_nodes: false,
+        grad: false,
+        tf32: false,
+    }
+}
+
+fn run(session: &mut Session, request: &Run) -> Result<Outcome, String> {
+    let limit = Some(Duration::from_mins(2));
+    session.run(request, limit, &mut |_| {}).map_err(|error| error.to_string())
+}
+
+/// Golden's results under the names that Python gives them: outputs by position.
+fn results(model: &Path, out: &Path) -> BTreeMap<String, Vec<u8>> {
+    let outputs = tensors(&out.join("outputs.safetensors"));
+    let model = Model::open(model).unwrap();
+    let given = model.outputs.iter();
+    let given = given.filter(|output| matches!(output.kind, OutputKind::User | OutputKind::Loss));
+    let mut named: BTreeMap<_, _> = given
+        .enumerate()
+        .filter_map(|(i, output)| {
+            Some((format!("output.{i}"), outputs.get(&*output.name)?.clone()))
+        })
+        .collect();
+    for (file, kind) in [("buffers", "buffer"), ("inputs", "input")] {
+        let path = out.join(file).with_extension("safetensors");
+        if path.exists() {
+            let changed = tensors(&path).into_iter();
+            named.extend(changed.map(|(name, tensor)| (format!("{kind}.{name}"), tensor)));
+        }
+    }
+    named
+}
+
+/// Type, shape and bits of every tensor of a file, as one string of bytes each.
+fn tensors(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let bytes = fs::read(path).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let whole = |(name, view): (&str, safetensors::tensor::TensorView<'_>)| {
+        let mut content = format!("{:?}{:?}", view.dtype(), view.shape()).into_bytes();
+        content.extend_from_slice(view.data());
+        (name.to_owned(), content)
+    };
+    file.iter().map(whole).collect()
+}
+
+/// Names under which the two differ; what only golden says is left alone.
+fn differences(
+    ours: &BTreeMap<String, Vec<u8>>,
+    theirs: &BTreeMap<String, Vec<u8>>,
+) -> Vec<String> {
+    let differs = |(name, tensor): &(&String, &Vec<u8>)| ours.get(*name) != Some(*tensor);
+    theirs.iter().filter(differs).map(|(name, _)| name.clone()).collect()
+}
+
+fn is_random(outcome: &Outcome) -> bool {
+    !outcome.shared_random.is_empty() || !outcome.own_random.is_empty()
+}
+
+#[track_caller]
+fn report(compared: usize, problems: &[String]) {
+    assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
+    assert!(compared > 0, "nothing was compared");
+}
+
+#[test]
+fn every_fixture_gives_the_bits_that_python_gives() {
+    let threads = 2;
+    let folder = tempfile::tempdir().unwrap();
+    let fixtures = fixtures();
+    let status = Command::new(root().join(".python/bin/python"))
+        .arg(root().join("runner/golden/tests/fidelity.py"))
+        .arg(folder.path())
+        .arg(threads.to_string())
+        .args(&fixtures)
+        .status()
+        .expect("the Python of `cargo xtask setup` is there");
+    assert!(status.success(), "Python: {status}");
+    let mut session = golden().start().unwrap();
+    let (mut compared, mut problems) = (0, Vec::new());
+    for model in fixtures {
+        let name = model.file_stem().unwrap().to_str().unwrap();
+        let out = folder.path().join(name);
+        match run(&mut session, &request(&model, &out, threads)) {
+            Err(error) => problems.push(format!("{name}: {error}")),
+            Ok(outcome) if is_random(&outcome) => {}
+            Ok(_) => {
+                let theirs = tensors(&folder.path().join(format!("{name}.safetensors")));
+                let different = differences(&results(&model, &out), &theirs);
+                compared += theirs.len();
+                problems.extend(different.iter().map(|tensor| format!("{name}: {tensor} differs")));
+            }
+        }
+    }
+    session.finish();
+    report(compared, &problems);
+}
+
+/// The models themselves, before export: their results lie beside the fixtures. They were run
+/// as training runs them, with gradients recorded and one thread.
+#[test]
+fn every_fixture_gives_the_bits_of_the_model_it_was_exported_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = golden().start().unwrap();
+    let (mut compared, mut problems) = (0, Vec::new());
+    for model in fixtures() {
+        let name = model.file_stem().unwrap().to_str().unwrap();
+        let out = folder.path().join(name);
+        let request = Run { grad: true, ..request(&model, &out, 1) };
+        match run(&mut session, &request) {
+            Err(error) => problems.push(format!("{name}: {error}")),
+            Ok(outcome) if is_random(&outcome) => {}
+            Ok(_) => {
+                let theirs = tensors(&model.with_extension("outputs.safetensors"));
+                let different = differences(&results(&model, &out), &theirs);
+                compared += theirs.len();
+                problems.extend(different.iter().map(|tensor| format!("{name}: {tensor} differs")));
+            }
+        }
+    }
+    session.finish();
+    report(compared, &problems);
+}

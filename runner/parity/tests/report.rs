@@ -1,0 +1,86 @@
+//! The report in its three forms: faithful as JSON, well-formed as XML, and a page into which no
+//! name can smuggle anything.
+
+mod sample;
+
+use warpforge_parity::judge::{Parity, Settings};
+use warpforge_parity::report::{Report, html, json, junit};
+use warpforge_parity::verdict::{Reason, Verdict};
+
+#[test]
+fn json_reads_back_as_the_same_report() {
+    for report in [sample::failing(), sample::passing(), sample::hostile()] {
+        let back: Report = serde_json::from_str(&json(&report)).unwrap();
+        assert!(back == report, "the JSON lost something");
+    }
+}
+
+#[test]
+fn junit_has_a_case_per_tensor() {
+    insta::assert_snapshot!("junit", junit(&sample::failing()));
+}
+
+#[test]
+fn junit_of_nothing_is_no_success() {
+    let parity = Parity::of(Vec::new(), Vec::new(), Settings::default().tolerances);
+    assert_eq!(parity.verdict, Verdict::Invalid);
+    let xml = junit(&Report::new("empty", parity));
+    assert!(xml.contains("tests=\"1\"") && xml.contains("errors=\"1\""), "{xml}");
+    let what = Reason::Absent { what: "libtorch".into(), cure: "set it up".into() };
+    let skipped = Parity::without_comparison(what, Settings::default().tolerances);
+    assert!(junit(&Report::new("x", skipped)).contains("skipped=\"1\""));
+}
+
+/// Every `<` in the text opens a tag that the page's own code writes.
+fn tags(text: &str) -> std::collections::BTreeSet<String> {
+    let name = |rest: &str| {
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "/!?".contains(c)));
+        rest[..end.unwrap_or(rest.len())].to_owned()
+    };
+    text.split('<').skip(1).map(name).collect()
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let (page, plain) = (html(&sample::hostile()), html(&sample::failing()));
+    assert_eq!(tags(&page), tags(&plain));
+    assert!(!page.contains("<script") && !page.contains("<img"));
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+    assert!(!page.contains('\u{202e}') && !page.contains('\u{1}'));
+    let xml = junit(&sample::hostile());
+    assert!(!xml.contains("<script") && !xml.contains('\u{1}'));
+    assert!(page.matches('"').count() % 2 == 0);
+}
+
+#[test]
+fn the_page_stands_alone_and_says_the_verdict_first() {
+    let page = html(&sample::failing());
+    for outside in ["http://", "https://", "<script", "<link", "@import", "url("] {
+        assert!(!page.contains(outside), "the page holds {outside}");
+    }
+    assert!(page.contains("<html lang=\"en\">") && page.contains("Content-Security-Policy"));
+    let verdict = page.find("<strong>Fail</strong>").unwrap();
+    let first_heading = page.find("<h2>").unwrap();
+    assert!(verdict < first_heading);
+    for part in [
+        "Where it first diverged",
+        "bert.encoder.layer.2.intermediate.act",
+        "Error by layer",
+        "How far apart",
+        "Tensors",
+        "Timings",
+        "What ran where",
+        "How it was judged",
+        "System",
+        "warpforge hlo run run-17/repro/gelu_23.mlir",
+    ] {
+        assert!(page.contains(part), "the page lacks {part}");
+    }
+}
+
+#[test]
+fn the_smallest_report_has_a_page_too() {
+    let parity = Parity::of(Vec::new(), Vec::new(), Settings::default().tolerances);
+    let page = html(&Report::new("nothing", parity));
+    assert!(page.contains("<strong>Invalid</strong>") && page.contains("Nothing was compared."));
+}
