@@ -1,7 +1,9 @@
 //! Tests of what crosses crates, and the helpers that they and other crates'
-//! tests share: where the checkout is, and how campaigns are sampled.
+//! tests share: where the checkout is, what set-up brought, and how campaigns are
+//! sampled.
 
 pub mod campaign;
+pub mod installed;
 
 use std::path::{Path, PathBuf};
 

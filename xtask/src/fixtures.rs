@@ -18,6 +18,15 @@ use crate::manifest::{Manifest, State, check};
 const SCRIPTS: &str = "runner/snakegrinder/export";
 const SCRIPT: &str = "fixtures.py";
 
+/// Runs a script until its input ends, which happens when set-up is killed.
+const TIED: &str = "
+import os, runpy, sys, threading
+threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
+del sys.argv[0]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name='__main__')
+";
+
 /// Makes sure that the fixtures are whole, and says where they are. `packages`
 /// stands for everything the scripts import.
 pub fn ensure(cache: &Cache, root: &Path, python: &Path, packages: &str) -> Result<PathBuf> {
@@ -52,10 +61,17 @@ pub fn ensure(cache: &Cache, root: &Path, python: &Path, packages: &str) -> Resu
 fn make(script: &Path, python: &Path, stage: &Path) -> Result<()> {
     eprintln!("making the fixtures ...");
     let mut command = Command::new(python);
-    command.arg(script).arg(stage);
+    command.args(["-c", TIED]).arg(script).arg(stage);
+    // Nothing of the caller's may get in. Being the first to import the packages,
+    // this also leaves them compiled for everyone after it.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("PYTHON") {
+            command.env_remove(&name);
+        }
+    }
     // Its table goes where all progress does.
     command.stdout(std::io::stderr());
-    let status = Group::spawn(&mut command)
+    let status = Group::spawn_tied(&mut command)
         .with_context(|| format!("could not start {}", python.display()))?
         .wait()?;
     ensure!(status.success(), "the fixtures are not set up: {SCRIPT} failed ({status})");

@@ -91,6 +91,8 @@ def parser(description: str, sizes: dict[str, Any] | None = None) -> argparse.Ar
 
 def run(options: argparse.Namespace, make: Callable[[], Sample]) -> None:
     """Makes the sample, exports it, and writes what was asked for."""
+    if options.output.suffix != ".pt2":
+        fail(f"{options.output} does not end in .pt2, as what torch.export.save writes should")
     check_torch()
     import torch
 
@@ -233,8 +235,6 @@ def save(program: Any, path: Path, keep_weights: bool = True) -> None:
     """Writes the `.pt2`, with or without the bytes of its weights."""
     import torch
 
-    if path.suffix != ".pt2":
-        fail(f"{path} does not end in .pt2, which torch.export.save wants")
     with beside(path) as partial:
         torch.export.save(program, partial)
         if not keep_weights:

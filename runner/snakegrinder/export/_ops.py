@@ -125,7 +125,9 @@ def binary(a: Any, b: Any) -> tuple:
     pairs = (a.maximum(b), a.minimum(b), a.atan2(b), torch.hypot(a, b), torch.logaddexp(a, b))
     mixes = (a.lerp(b, 0.3), torch.addcmul(a, a, b, value=0.5), torch.addcdiv(a, a, b, value=0.1))
     tests = (a < b, a >= 0.1, a != b, a.isclose(b), torch.logical_xor(a > 0, b > 0))
-    return plain + whole + pairs + mixes + tests + (a.add(b, alpha=0.5), torch.xlogy(a.abs(), b.abs()))
+    return (
+        plain + whole + pairs + mixes + tests + (a.add(b, alpha=0.5), torch.xlogy(a.abs(), b.abs()))
+    )
 
 
 @function(integers(-9, 9, 3, 5), integers(1, 5, 3, 5))
@@ -141,7 +143,9 @@ def promotion(x: Any, i: Any, h: Any) -> tuple:
     scalars = (x * 2, i * 2.5, h * 2.0, i + True, x / 3, i / 2, 2**i, i.sqrt(), 1 - h)
     mixed = (x + i, h + x, h + i, torch.add(x, i, alpha=2), x[0, 0] * h, x > i, h.float() + x)
     chosen = (torch.where(i > 2, x, 0), torch.where(i > 2, 1.0, 0.0), torch.where(i > 2, h, x))
-    return scalars + mixed + chosen + (torch.cat([x, i]), x + torch.tensor(2.0, dtype=torch.float64))
+    return (
+        scalars + mixed + chosen + (torch.cat([x, i]), x + torch.tensor(2.0, dtype=torch.float64))
+    )
 
 
 @function((3, 4))
@@ -164,7 +168,9 @@ def special_values(x: Any) -> tuple:
 
 @module((3, 17))
 def activations() -> list:
-    names = "ELU Hardshrink Hardsigmoid Hardtanh Hardswish LeakyReLU LogSigmoid PReLU ReLU ReLU6 SELU"
+    names = (
+        "ELU Hardshrink Hardsigmoid Hardtanh Hardswish LeakyReLU LogSigmoid PReLU ReLU ReLU6 SELU"
+    )
     more = "CELU GELU Sigmoid SiLU Mish Softplus Softshrink Softsign Tanh Tanhshrink"
     return [getattr(nn, name)() for name in f"{names} {more}".split()]
 
@@ -189,7 +195,13 @@ def losses_of_classes() -> list:
     plain = [nn.CrossEntropyLoss(reduction=how) for how in ("mean", "sum", "none")]
     smooth = nn.CrossEntropyLoss(weight=weight, label_smoothing=0.2, ignore_index=1)
     some = [nn.CrossEntropyLoss(weight=weight), nn.CrossEntropyLoss(ignore_index=2), smooth]
-    return [*plain, *some, nn.NLLLoss(), nn.NLLLoss(weight=weight, reduction="sum"), nn.MultiMarginLoss()]
+    return [
+        *plain,
+        *some,
+        nn.NLLLoss(),
+        nn.NLLLoss(weight=weight, reduction="sum"),
+        nn.MultiMarginLoss(),
+    ]
 
 
 # Reductions, order
@@ -197,21 +209,47 @@ def losses_of_classes() -> list:
 
 @function((3, 4, 5))
 def reductions(x: Any) -> tuple:
-    sums = (x.sum(), x.sum(1), x.mean((0, 2), keepdim=True), x.prod(1), x.sum((0, 2), dtype=torch.float64))
+    sums = (
+        x.sum(),
+        x.sum(1),
+        x.mean((0, 2), keepdim=True),
+        x.prod(1),
+        x.sum((0, 2), dtype=torch.float64),
+    )
     spread = (x.std(), x.var(1), x.std(2, correction=0), *torch.var_mean(x, 1))
-    extremes = (*x.max(1), *x.min(2), x.amax((0, 1)), x.amin(2, keepdim=True), x.argmax(), x.argmin(1))
+    extremes = (
+        *x.max(1),
+        *x.min(2),
+        x.amax((0, 1)),
+        x.amin(2, keepdim=True),
+        x.argmax(),
+        x.argmin(1),
+    )
     norms = (x.norm(), x.norm(1, 1), x.norm(float("inf")), x.norm(dim=(1, 2)), x.logsumexp(2))
     return sums + spread + extremes + norms + (x.any(), x.all(1), x.count_nonzero())
 
 
 @function((3, 5))
 def running(x: Any) -> tuple:
-    return x.cumsum(1), x.cumprod(0), x.cummax(1).values, x.cummin(1).indices, x.logcumsumexp(1), x.diff(dim=1)
+    return (
+        x.cumsum(1),
+        x.cumprod(0),
+        x.cummax(1).values,
+        x.cummin(1).indices,
+        x.logcumsumexp(1),
+        x.diff(dim=1),
+    )
 
 
 @function((4, 6))
 def order(x: Any) -> tuple:
-    return (*x.sort(1), *x.sort(0, descending=True), x.argsort(1), *x.topk(3), *x.topk(2, 0, largest=False))
+    return (
+        *x.sort(1),
+        *x.sort(0, descending=True),
+        x.argsort(1),
+        *x.topk(3),
+        *x.topk(2, 0, largest=False),
+    )
 
 
 @function((3, 5), lambda: torch.linspace(-2, 2, 7))
@@ -225,9 +263,22 @@ def search(x: Any, edges: Any) -> tuple:
 
 @function((2, 3, 4), (2, 4, 5), (3, 3), (4,))
 def products(a: Any, b: Any, c: Any, v: Any) -> tuple:
-    plain = (a @ b, a @ v, v @ b, c @ a, torch.mm(c, c), torch.bmm(a, b), torch.dot(v, v), torch.outer(v, v))
+    plain = (
+        a @ b,
+        a @ v,
+        v @ b,
+        c @ a,
+        torch.mm(c, c),
+        torch.bmm(a, b),
+        torch.dot(v, v),
+        torch.outer(v, v),
+    )
     added = (torch.addmm(c, c, c, beta=0.5, alpha=2), torch.baddbmm(a @ b, a, b, beta=0.1))
-    return plain + added + (torch.mv(c, v[:3]), torch.tensordot(a, b, dims=([2], [1])), torch.kron(c, c))
+    return (
+        plain
+        + added
+        + (torch.mv(c, v[:3]), torch.tensordot(a, b, dims=([2], [1])), torch.kron(c, c))
+    )
 
 
 @function((2, 3, 4), (2, 4, 5), (4, 4))
@@ -267,17 +318,39 @@ def rotary_by_complex_numbers(x: Any, angle: Any) -> Any:
 
 @function((2, 3, 4))
 def shapes(x: Any) -> tuple:
-    views = (x.view(2, -1), x.flatten(1), x.unsqueeze(1), x.permute(2, 0, 1), x.mT, x.expand(2, 2, 3, 4))
+    views = (
+        x.view(2, -1),
+        x.flatten(1),
+        x.unsqueeze(1),
+        x.permute(2, 0, 1),
+        x.mT,
+        x.expand(2, 2, 3, 4),
+    )
     parts = (x.chunk(2, 2)[1], *x.split([1, 2], 1), *x.unbind(0), x.narrow(1, 1, 2), x.select(2, 1))
-    joined = (torch.cat([x, x], -1), torch.stack([x, x], 1), torch.hstack([x, x]), x.repeat(2, 1, 3))
+    joined = (
+        torch.cat([x, x], -1),
+        torch.stack([x, x], 1),
+        torch.hstack([x, x]),
+        x.repeat(2, 1, 3),
+    )
     moved = (x.roll(1), x.roll((1, -2), (0, 1)), x.flip(0, 1), x.rot90(1, (0, 1)), x.movedim(0, 1))
-    return views + parts + joined + moved + (x.repeat_interleave(2, 1), x.unfold(2, 2, 1), x[:, None, ::2])
+    return (
+        views
+        + parts
+        + joined
+        + moved
+        + (x.repeat_interleave(2, 1), x.unfold(2, 2, 1), x[:, None, ::2])
+    )
 
 
 @function((4, 6), fixed(2, 0, 3), lambda: torch.rand(4, 6) > 0.5)
 def indices(x: Any, i: Any, mask: Any) -> tuple:
     read = (x[i], x[:, i], x[i, i], x[-1, ::2], x[1:, 2:-1], x.index_select(1, i), x.take(i))
-    written = (x.index_add(0, i, x[:3] * 2), x.index_fill(1, i, 7.0), x.index_put((i,), x[:3], True))
+    written = (
+        x.index_add(0, i, x[:3] * 2),
+        x.index_fill(1, i, 7.0),
+        x.index_put((i,), x[:3], True),
+    )
     masked = (torch.where(mask, x, 0.0), x.masked_fill(mask, float("-inf")).softmax(-1))
     return read + written + masked + (F.one_hot(i, 5), x.tril(), x.triu(1), x.diagonal())
 
@@ -299,7 +372,9 @@ def creation(x: Any) -> tuple:
 @function((2, 3, 4, 5))
 def padding(x: Any) -> tuple:
     constant = (F.pad(x, (1, 2)), F.pad(x, (1, 2, 0, 1), value=3.0), F.pad(x, (-1, 1)))
-    return constant + tuple(F.pad(x, (1, 2, 2, 1), how) for how in ("reflect", "replicate", "circular"))
+    return constant + tuple(
+        F.pad(x, (1, 2, 2, 1), how) for how in ("reflect", "replicate", "circular")
+    )
 
 
 @function((2, 8, 4, 6))
@@ -335,7 +410,11 @@ def convolution_1d() -> list:
 @module((2, 4, 9, 10))
 def convolution_2d() -> list:
     strided = nn.Conv2d(4, 6, (3, 5), stride=(2, 1), padding=(1, 2))
-    return [strided, nn.Conv2d(4, 8, 3, groups=4, dilation=2), nn.Conv2d(4, 6, 3, padding=1, padding_mode="reflect")]
+    return [
+        strided,
+        nn.Conv2d(4, 8, 3, groups=4, dilation=2),
+        nn.Conv2d(4, 6, 3, padding=1, padding_mode="reflect"),
+    ]
 
 
 @module((1, 2, 5, 6, 7))
@@ -351,7 +430,11 @@ def transposed_convolution() -> list:
 
 @module((2, 3, 9, 10))
 def pooling() -> list:
-    largest = [nn.MaxPool2d(3, 2, 1), nn.MaxPool2d(3, 2, ceil_mode=True), nn.MaxPool2d(2, return_indices=True)]
+    largest = [
+        nn.MaxPool2d(3, 2, 1),
+        nn.MaxPool2d(3, 2, ceil_mode=True),
+        nn.MaxPool2d(2, return_indices=True),
+    ]
     uneven = nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False)
     mean = [nn.AvgPool2d(3, 2, 1), uneven, nn.AvgPool2d(2, divisor_override=3), nn.LPPool2d(2, 2)]
     fitted = [nn.AdaptiveAvgPool2d(1), nn.AdaptiveAvgPool2d((3, 4)), nn.AdaptiveMaxPool2d((4, 3))]
@@ -392,7 +475,11 @@ def transformer_layer() -> nn.Module:
 @function((2, 4, 5, 8), (2, 2, 5, 8), (2, 2, 5, 8))
 def attention(q: Any, k: Any, v: Any) -> tuple:
     attend, mask = F.scaled_dot_product_attention, torch.ones(5, 5, dtype=torch.bool).tril()
-    full = (attend(q, q, q), attend(q, q, q, is_causal=True), attend(q, q, q, attn_mask=mask, scale=0.3))
+    full = (
+        attend(q, q, q),
+        attend(q, q, q, is_causal=True),
+        attend(q, q, q, attn_mask=mask, scale=0.3),
+    )
     return full + (attend(q, k, v, is_causal=True, enable_gqa=True),)
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from _common import Sample, check_torch, fail, parser, run
+from _common import Sample, fail, parser, run
 
 
 def find(source: str) -> Callable[[], Any]:
@@ -88,5 +88,4 @@ def options() -> argparse.Namespace:
 
 if __name__ == "__main__":
     given = options()
-    check_torch()
     run(given, lambda: sample(find(given.source)(), given.source))

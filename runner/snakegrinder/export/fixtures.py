@@ -3,7 +3,7 @@
 For every case three files are written: NAME.pt2, NAME.inputs.safetensors (by the
 graph's input names) and NAME.outputs.safetensors (output.N by position, and
 buffer.NAME for each buffer that the run has changed), as plain PyTorch computes
-them with one thread.
+them with one thread. A case may have its weights in NAME.weights.safetensors.
 
     python fixtures.py FOLDER                      # groups models and ops
     python fixtures.py FOLDER --group committed    # those that lie in the repository
@@ -22,7 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _common import Sample, check_torch, export, inputs_by_name, prepare, save, save_tensors
+from _common import (
+    Sample,
+    check_torch,
+    export,
+    inputs_by_name,
+    prepare,
+    save,
+    save_tensors,
+    save_weights,
+)
 
 check_torch()
 
@@ -44,6 +53,8 @@ class Case:
     make: Callable[[], Sample]
     train: bool = False
     dtype: str | None = None
+    # The weights in a file of their own, and only their names in the .pt2.
+    split: bool = False
 
 
 def rough(make: Callable[..., Sample], *args: Any, **more: Any) -> Callable[[], Sample]:
@@ -110,7 +121,9 @@ def branches() -> Sample:
             self.yes, self.no = nn.Linear(4, 4), nn.Linear(4, 4)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.cond(x.sum() > 0, lambda v: self.yes(v).relu(), lambda v: self.no(v) * 2, (x,))
+            return torch.cond(
+                x.sum() > 0, lambda v: self.yes(v).relu(), lambda v: self.no(v) * 2, (x,)
+            )
 
     return Sample(Branches(), (torch.randn(3, 4),))
 
@@ -145,6 +158,7 @@ MODELS = {
 OPS = {f"op_{name}": Case(make, name in _ops.TRAINING) for name, make in _ops.CASES.items()}
 COMMITTED = {
     "tied": Case(tied),
+    "tied_split": Case(tied, split=True),
     "in_place": Case(_ops.CASES["in_place"]),
     "mutated_buffers": Case(_ops.CASES["mutated_buffers"]),
     "branches": Case(branches),
@@ -163,10 +177,13 @@ def write(name: str, case: Case, folder: Path) -> None:
     outputs = results(copy.deepcopy(sample))
     program = export(copy.deepcopy(sample))
     shorten_paths(program)
-    said = {"torch": torch.__version__, "threads": str(THREADS)}
+    # One entry, because safetensors writes several in any order.
+    said = {"made with": f"torch {torch.__version__}, threads {THREADS}"}
     save_tensors(inputs_by_name(program, sample), folder / f"{name}.inputs.safetensors", said)
     save_tensors(outputs, folder / f"{name}.outputs.safetensors", said)
-    save(program, folder / f"{name}.pt2")
+    save(program, folder / f"{name}.pt2", keep_weights=not case.split)
+    if case.split:
+        save_weights(program.state_dict, folder / f"{name}.weights.safetensors")
 
 
 def shorten_paths(program: Any) -> None:
@@ -174,13 +191,17 @@ def shorten_paths(program: Any) -> None:
 
     Files made on two machines are then alike, and name neither.
     """
-    folders = sorted({str(Path(entry).resolve()) for entry in sys.path if entry}, key=len)
-    for part in program.graph_module.modules():
-        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
-            for folder in reversed(folders):
-                trace = node.meta.get("stack_trace")
-                if trace:
-                    node.meta["stack_trace"] = trace.replace(f'File "{folder}/', 'File "')
+    entries = [Path(entry) for entry in sys.path if entry]
+    folders = {str(path) for entry in entries for path in (entry.absolute(), entry.resolve())}
+    # Of two that fit, the longer says more.
+    ordered = sorted(folders, key=len, reverse=True)
+    graphs = [
+        m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)
+    ]
+    for node in (node for graph in graphs for node in graph.nodes):
+        for folder in ordered if node.meta.get("stack_trace") else ():
+            trace = node.meta["stack_trace"]
+            node.meta["stack_trace"] = trace.replace(f'File "{folder}/', 'File "')
 
 
 def results(sample: Sample) -> dict[str, Any]:
@@ -188,7 +209,9 @@ def results(sample: Sample) -> dict[str, Any]:
     before = {name: buffer.clone() for name, buffer in sample.model.named_buffers()}
     given = sample.model(*sample.args, **sample.kwargs)
     leaves = torch.utils._pytree.tree_leaves(given)
-    found = {f"output.{at}": leaf for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)}
+    found = {
+        f"output.{at}": leaf for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)
+    }
     for name, buffer in sample.model.named_buffers():
         if not torch.equal(buffer, before[name]):
             found[f"buffer.{name}"] = buffer
