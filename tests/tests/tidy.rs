@@ -116,6 +116,16 @@ fn every_crate_has_its_layer() {
 }
 
 #[test]
+fn a_plain_build_leaves_out_what_links_libtorch_and_nothing_else() {
+    let metadata = workspace();
+    let default: BTreeSet<_> =
+        metadata.workspace_default_packages().iter().map(|p| &p.id).collect();
+    let left = metadata.packages.iter().filter(|package| !default.contains(&package.id));
+    let left: Vec<_> = left.map(|package| package.name.as_str()).collect();
+    assert_eq!(left, ["warpforge-golden"], "see default-members in Cargo.toml");
+}
+
+#[test]
 fn dependencies_point_one_way() {
     let metadata = workspace();
     let edges = metadata.packages.iter().flat_map(|package| {

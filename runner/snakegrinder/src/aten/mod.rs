@@ -18,8 +18,8 @@ mod norm;
 mod random;
 mod recurrent;
 mod reduce;
-mod shape;
 mod reshape_in_place;
+mod shape;
 mod views;
 
 use std::collections::HashMap;
