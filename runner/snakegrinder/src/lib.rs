@@ -11,6 +11,7 @@ pub mod aten;
 mod autocast;
 mod cx;
 mod emit;
+mod lookup;
 mod lower;
 mod promote;
 mod python;

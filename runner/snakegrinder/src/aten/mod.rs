@@ -8,11 +8,20 @@ mod arithmetic;
 mod attention;
 mod cast;
 mod compare;
+mod conv;
 mod create;
+mod embedding;
+mod index;
 mod matmul;
 mod norm;
+mod order;
+mod pool;
 mod random;
 mod reduce;
+mod resample;
+mod sample;
+mod scan;
+mod scatter;
 mod shape;
 mod views;
 
@@ -33,11 +42,20 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Attention", attention::ROWS),
     ("Casts and copies", cast::ROWS),
     ("Comparison and choice", compare::ROWS),
+    ("Convolution", conv::ROWS),
     ("Creation", create::ROWS),
+    ("Embedding", embedding::ROWS),
+    ("Indexing", index::ROWS),
     ("Matrix products", matmul::ROWS),
     ("Normalisation", norm::ROWS),
+    ("Order", order::ROWS),
+    ("Pooling", pool::ROWS),
     ("Random numbers", random::ROWS),
     ("Reductions", reduce::ROWS),
+    ("Resizing", resample::ROWS),
+    ("Running totals", scan::ROWS),
+    ("Sampling", sample::ROWS),
+    ("Scatter", scatter::ROWS),
     ("Shapes", shape::ROWS),
     ("Views", views::ROWS),
 ];
@@ -81,6 +99,9 @@ fn in_place(name: &str) -> Option<Lower> {
 pub(crate) fn lower(cx: &mut Cx<'_>, name: &str) -> Res {
     if let Some(lower) = row(name) {
         return lower(cx);
+    }
+    if index::OPEN.contains(&name) {
+        return refuse("yields a shape that depends on values");
     }
     let Some(lower) = in_place(name) else {
         return refuse("has no lowering");
