@@ -5,7 +5,7 @@ use warpforge_snakeburger::ir::{DType, Ints};
 use warpforge_snakeburger::ops;
 
 use super::Lower;
-use crate::cx::{Cx, Res, refuse};
+use crate::cx::{Cx, Out, Res, refuse};
 use crate::emit::{Emitter, V};
 use crate::promote;
 
@@ -201,9 +201,6 @@ fn conv_tbc(cx: &mut Cx<'_>) -> Res {
     let weight = cx.e.transpose(weight, &[2, 1, 0]);
     let slide = Slide { stride: vec![1], padding: vec![[pad, pad]], dilation: vec![1], groups: 1 };
     let y = convolve(&mut cx.e, x, weight, &slide)?;
-    let y = match finish(cx, y, dtype, true)? {
-        crate::cx::Out::New(y) => y,
-        _ => return refuse("yields no tensor"),
-    };
+    let Out::New(y) = finish(cx, y, dtype, true)? else { return refuse("yields no tensor") };
     Ok(cx.e.transpose(y, &[2, 0, 1]).into())
 }

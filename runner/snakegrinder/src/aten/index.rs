@@ -2,7 +2,7 @@
 
 use warpforge_snakeburger::eval::Num;
 use warpforge_snakeburger::ir::DType;
-use warpforge_snakeburger::ops;
+use warpforge_snakeburger::ops::{self, Direction};
 
 use super::Lower;
 use super::scan::running_sum;
@@ -276,6 +276,19 @@ fn masked_scatter(cx: &mut Cx<'_>) -> Res {
     let places = marked_places(e, mask, count);
     let taken = e.take(source, 0, places);
     Ok(e.select(mask, taken, x).into())
+}
+
+/// For each element of a result of `size`, which element it repeats, if each is repeated as often
+/// as a list says.
+pub fn which_repeated(e: &mut Emitter, times: V, size: i64) -> V {
+    let count = e.dims(times)[0];
+    let times = e.convert(times, DType::S64);
+    let ends = running_sum(e, times, 0);
+    let ends = e.broadcast_in(ends, &[size, count], &[1]);
+    let places = e.iota(&[size, count], DType::S64, 0);
+    let past = e.compare(Direction::Le, ends, places);
+    let past = e.convert(past, DType::S64);
+    e.reduce(past, Fold::Add, &[1])
 }
 
 fn put(cx: &mut Cx<'_>) -> Res {

@@ -11,10 +11,12 @@ mod compare;
 mod conv;
 mod create;
 mod embedding;
+mod experts;
 mod index;
 mod matmul;
 mod norm;
 mod order;
+mod patches;
 mod pool;
 mod random;
 mod reduce;
@@ -45,10 +47,12 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Convolution", conv::ROWS),
     ("Creation", create::ROWS),
     ("Embedding", embedding::ROWS),
+    ("Experts", experts::ROWS),
     ("Indexing", index::ROWS),
     ("Matrix products", matmul::ROWS),
     ("Normalisation", norm::ROWS),
     ("Order", order::ROWS),
+    ("Patches", patches::ROWS),
     ("Pooling", pool::ROWS),
     ("Random numbers", random::ROWS),
     ("Reductions", reduce::ROWS),

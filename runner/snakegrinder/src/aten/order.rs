@@ -8,7 +8,6 @@ use super::index::with_axis;
 use super::reduce::extreme_and_place;
 use crate::cx::{Cx, Operand, Out, Res, axis, refuse};
 use crate::emit::{Emitter, Fold, V};
-use crate::promote;
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::argsort", |cx| {
@@ -45,8 +44,6 @@ pub const ROWS: &[(&str, Lower)] = &[
         Ok(cx.e.gather_along(x, 0, places).into())
     }),
     ("aten::nanmedian", |cx| median(cx, true)),
-    ("aten::nanquantile", |cx| quantile(cx, true)),
-    ("aten::quantile", |cx| quantile(cx, false)),
     ("aten::searchsorted", |cx| {
         let mut bounds = cx.tensor("sorted_sequence")?;
         if let Some(sorter) = cx.maybe_tensor("sorter")? {
@@ -317,105 +314,4 @@ fn isin(cx: &mut Cx<'_>) -> Res {
     let same = e.compare(Direction::Eq, a, b);
     let found = e.reduce(same, Fold::Or, &[dims.len()]);
     Ok(if invert { e.same(ops::Not {}, &[found]) } else { found }.into())
-}
-
-/// Elements at fractions of the order, between two where a fraction falls between.
-fn quantile(cx: &mut Cx<'_>, without_nans: bool) -> Res {
-    let x = cx.tensor("self")?;
-    let (dtype, keep) = (cx.e.dtype(x), cx.bool("keepdim")?);
-    let between = cx.str("interpolation")?;
-    let q = match cx.operand("q")? {
-        Operand::Tensor(q) => q,
-        Operand::Number(q) => cx.e.full(&[], dtype, q.num()),
-    };
-    let dims = cx.e.dims(x).to_vec();
-    let dim = cx.maybe_int("dim")?;
-    let e = &mut cx.e;
-    let several = e.rank(q) > 0;
-    let wanted: i64 = e.dims(q).iter().product();
-    // The axis in question last.
-    let (x, mut rest) = match dim {
-        Some(dim) if !dims.is_empty() => {
-            let at = axis(dim, dims.len())?;
-            let order: Vec<usize> =
-                (0..dims.len()).filter(|other| *other != at).chain([at]).collect();
-            let mut rest = dims.clone();
-            if keep {
-                rest[at] = 1;
-            } else {
-                rest.remove(at);
-            }
-            (e.transpose(x, &order), rest)
-        }
-        _ => {
-            let flat = e.reshape(x, &[dims.iter().product()]);
-            (flat, if keep { vec![1; dims.len()] } else { Vec::new() })
-        }
-    };
-    let x = e.convert(x, promote::wide(dtype));
-    let last = e.rank(x) - 1;
-    let mut shape = e.dims(x).to_vec();
-    let size = shape[last];
-    if size == 0 {
-        return refuse("takes a quantile of nothing");
-    }
-    let places = e.order(x, last, false);
-    let sorted = e.gather_along(x, last, places);
-    let nans = nans(e, x, last);
-    shape[last] = wanted;
-    let all: Vec<usize> = (0..shape.len()).collect();
-    let nans = e.broadcast_in(nans, &shape, &all);
-    let wide = e.dtype(x);
-    let q = e.convert(q, wide);
-    let q = e.reshape(q, &[wanted]);
-    let q = e.broadcast_in(q, &shape, &[last]);
-    let numbers = e.neg(nans);
-    let top = e.shift(numbers, (size - 1) as f64);
-    let zero = e.like(top, 0.0);
-    let top = e.max(top, zero);
-    let top = e.convert(top, wide);
-    let ranks = if without_nans {
-        e.mul(q, top)
-    } else {
-        // Where there is a NaN it is the last, and the answer.
-        let ranks = e.scale(q, (size - 1) as f64);
-        let some = e.compare_to(Direction::Gt, nans, 0.0);
-        let end = e.like(ranks, (size - 1) as f64);
-        e.select(some, end, ranks)
-    };
-    let (floor, ceil) = (e.same(ops::Floor {}, &[ranks]), e.same(ops::Ceil {}, &[ranks]));
-    let (from, to) = match &*between {
-        "linear" | "midpoint" => (floor, ceil),
-        "lower" => (floor, floor),
-        "higher" => (ceil, ceil),
-        "nearest" => {
-            let nearest = e.same(ops::RoundNearestEven {}, &[ranks]);
-            (nearest, nearest)
-        }
-        other => return refuse(format!("interpolates by {other:?}")),
-    };
-    let (left, right) = (e.convert(from, DType::S64), e.convert(to, DType::S64));
-    let (a, b) = (e.gather_along(sorted, last, left), e.gather_along(sorted, last, right));
-    let weight = match &*between {
-        "linear" => e.sub(ranks, floor),
-        "midpoint" => e.like(a, 0.5),
-        _ => e.like(a, 0.0),
-    };
-    let gap = e.sub(b, a);
-    let near = e.mul(weight, gap);
-    let near = e.add(a, near);
-    let one = e.like(weight, 1.0);
-    let other = e.sub(one, weight);
-    let far = e.mul(gap, other);
-    let far = e.sub(b, far);
-    let early = e.compare_to(Direction::Lt, weight, 0.5);
-    let y = e.select(early, near, far);
-    // The fractions' axis first, if they have one.
-    let order: Vec<usize> = std::iter::once(last).chain(0..last).collect();
-    let y = e.transpose(y, &order);
-    if several {
-        rest.insert(0, wanted);
-    }
-    let y = e.reshape(y, &rest);
-    Ok(e.convert(y, dtype).into())
 }

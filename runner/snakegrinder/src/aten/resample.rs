@@ -5,7 +5,7 @@
 use warpforge_snakeburger::ir::DType;
 
 use super::Lower;
-use crate::cx::{Cx, Res, as_number, refuse};
+use crate::cx::{Cx, Number, Res, as_number, refuse};
 use crate::emit::{Emitter, Fold, V};
 use crate::promote;
 use crate::value::Val;
@@ -66,7 +66,7 @@ fn sizes(cx: &mut Cx<'_>, space: usize) -> Res<Sizes> {
     let factors: Vec<Option<f64>> = if cx.given("input") {
         match cx.val("scale_factors")? {
             Val::List(items) => {
-                items.iter().map(|item| as_number(item).map(|n| n.float())).collect()
+                items.iter().map(|item| as_number(item).map(Number::float)).collect()
             }
             _ => Vec::new(),
         }

@@ -15,11 +15,8 @@ pub const ROWS: &[(&str, Lower)] = &[
     ("aten::cummin", |cx| extreme(cx, Fold::Min)),
     ("aten::cumprod", |cx| total(cx, Fold::Mul)),
     ("aten::cumsum", |cx| total(cx, Fold::Add)),
-    ("aten::cumulative_trapezoid", |cx| trapezoid(cx, true)),
     ("aten::diff", diff),
     ("aten::logcumsumexp", logcumsumexp),
-    ("aten::trapezoid", |cx| trapezoid(cx, false)),
-    ("aten::trapz", |cx| trapezoid(cx, false)),
 ];
 
 /// The tensor moved along an axis; what comes in at the front is given.
@@ -159,44 +156,4 @@ fn diff(cx: &mut Cx<'_>) -> Res {
         };
     }
     Ok(y.into())
-}
-
-fn trapezoid(cx: &mut Cx<'_>, cumulative: bool) -> Res {
-    let y = cx.tensor("y")?;
-    let rank = cx.e.rank(y);
-    if rank == 0 {
-        return refuse("integrates a tensor without axes");
-    }
-    let at = axis(cx.int("dim")?, rank)?;
-    let (wide, dtype) = cx.wide(y);
-    let (left, right) = neighbours(&mut cx.e, wide, at);
-    let sum = cx.e.add(left, right);
-    let areas = if cx.given("x") {
-        let x = cx.tensor("x")?;
-        let (x, _) = cx.wide(x);
-        let (x, along) = match cx.e.rank(x) {
-            1 => (x, 0),
-            own if own == rank => (x, at),
-            _ => return refuse("integrates along axes of another number"),
-        };
-        let (from, to) = neighbours(&mut cx.e, x, along);
-        let width = cx.e.sub(to, from);
-        let dims = cx.e.dims(sum);
-        let width = if cx.e.rank(width) == 1 && rank > 1 {
-            cx.e.broadcast_in(width, &dims, &[at])
-        } else {
-            cx.e.broadcast_to(width, &dims)
-        };
-        cx.e.mul(sum, width)
-    } else {
-        let dx = if cx.given("dx") { cx.number("dx")?.float() } else { 1.0 };
-        cx.e.scale(sum, dx)
-    };
-    let areas = cx.e.scale(areas, 0.5);
-    let y = if cumulative {
-        running_sum(&mut cx.e, areas, at)
-    } else {
-        cx.e.reduce(areas, Fold::Add, &[at])
-    };
-    Ok(cx.e.convert(y, dtype).into())
 }

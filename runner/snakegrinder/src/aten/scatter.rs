@@ -156,16 +156,12 @@ fn scatter_by(cx: &mut Cx<'_>, how: &str, own: bool) -> Res {
     Ok(cx.e.reshape(y, &dims).into())
 }
 
+/// Writes values into a tensor, combining them with what is there by a fold.
+type Put<'a> = dyn Fn(&mut Emitter, V, V, Option<Fold>) -> V + 'a;
+
 /// Combines what is there with values that `put` places; `own` says whether what was there counts
 /// where something is written.
-fn combine(
-    e: &mut Emitter,
-    x: V,
-    values: V,
-    how: &str,
-    own: bool,
-    put: &dyn Fn(&mut Emitter, V, V, Option<Fold>) -> V,
-) -> Res<V> {
+fn combine(e: &mut Emitter, x: V, values: V, how: &str, own: bool, put: &Put<'_>) -> Res<V> {
     let dtype = e.dtype(x);
     let (fold, mean) = match how {
         "sum" | "add" if dtype.is_bool() => (Fold::Or, false),
