@@ -13,6 +13,7 @@ mod cx;
 mod emit;
 mod flow;
 mod higher;
+mod lookup;
 mod lower;
 mod promote;
 mod python;

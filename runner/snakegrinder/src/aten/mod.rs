@@ -8,17 +8,28 @@ mod arithmetic;
 mod attention;
 mod cast;
 mod compare;
+mod conv;
 mod create;
 mod distance;
 mod loss;
 mod loss_class;
 mod math;
+mod embedding;
+mod experts;
+mod index;
 mod matmul;
 mod norm;
+mod order;
+mod patches;
+mod pool;
 mod random;
 mod recurrent;
 mod reduce;
 mod reshape_in_place;
+mod resample;
+mod sample;
+mod scan;
+mod scatter;
 mod shape;
 mod views;
 
@@ -39,15 +50,26 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Attention", attention::ROWS),
     ("Casts and copies", cast::ROWS),
     ("Comparison and choice", compare::ROWS),
+    ("Convolution", conv::ROWS),
     ("Creation", create::ROWS),
     ("Distances", distance::ROWS),
     ("Losses", loss::ROWS),
     ("Losses of classes", loss_class::ROWS),
+    ("Embedding", embedding::ROWS),
+    ("Experts", experts::ROWS),
+    ("Indexing", index::ROWS),
     ("Matrix products", matmul::ROWS),
     ("Normalisation", norm::ROWS),
+    ("Order", order::ROWS),
+    ("Patches", patches::ROWS),
+    ("Pooling", pool::ROWS),
     ("Random numbers", random::ROWS),
     ("Recurrent layers", recurrent::ROWS),
     ("Reductions", reduce::ROWS),
+    ("Resizing", resample::ROWS),
+    ("Running totals", scan::ROWS),
+    ("Sampling", sample::ROWS),
+    ("Scatter", scatter::ROWS),
     ("Shapes", shape::ROWS),
     ("Shapes in place", reshape_in_place::ROWS),
     ("Views", views::ROWS),
@@ -97,6 +119,9 @@ fn in_place(name: &str) -> Option<Lower> {
 pub(crate) fn lower(cx: &mut Cx<'_>, name: &str) -> Res {
     if let Some(lower) = row(name) {
         return lower(cx);
+    }
+    if index::OPEN.contains(&name) {
+        return refuse("yields a shape that depends on values");
     }
     let Some(lower) = in_place(name) else {
         return refuse("has no lowering");

@@ -5,6 +5,7 @@ use warpforge_snakeburger::ir::DType;
 use warpforge_snakeburger::ops;
 
 use super::Lower;
+use super::index::which_repeated;
 use crate::cx::{Cx, Operand, Out, Res, axis, broadcast, refuse};
 use crate::emit::{Emitter, V};
 
@@ -125,19 +126,45 @@ fn tile(cx: &mut Cx<'_>) -> Res {
     Ok(repeated(&mut cx.e, x, &times).into())
 }
 
-fn repeat_interleave(cx: &mut Cx<'_>) -> Res {
-    let mut x = cx.tensor("self")?;
-    let Ok(times) = cx.int("repeats") else {
+/// The tensor and the axis along which it is repeated; without one it is taken as a line.
+fn repeated_axis(cx: &mut Cx<'_>) -> Res<(V, usize)> {
+    let x = cx.tensor("self")?;
+    if let Some(dim) = cx.maybe_int("dim")? {
+        return Ok((x, axis(dim, cx.e.rank(x))?));
+    }
+    let count: i64 = cx.e.dims(x).iter().product();
+    Ok((cx.e.reshape(x, &[count]), 0))
+}
+
+/// Each element as often as a tensor says; the size of the result must have been given.
+fn repeat_by(cx: &mut Cx<'_>) -> Res {
+    let times = cx.tensor("repeats")?;
+    let Some(size) = cx.maybe_int("output_size")? else {
         return refuse("repeats as often as a tensor says, so its shape depends on values");
     };
-    let at = match cx.maybe_int("dim")? {
-        Some(dim) => axis(dim, cx.e.rank(x))?,
-        None => {
-            let count: i64 = cx.e.dims(x).iter().product();
-            x = cx.e.reshape(x, &[count]);
-            0
+    if !cx.given("self") {
+        return Ok(which_repeated(&mut cx.e, times, size).into());
+    }
+    let (x, at) = repeated_axis(cx)?;
+    // A single number of times holds for all.
+    let count = cx.e.dims(x).get(at).copied().unwrap_or(1);
+    let times = match cx.e.dims(times)[..] {
+        [n] if n == count => times,
+        [] | [1] => {
+            let one = cx.e.reshape(times, &[1]);
+            cx.e.broadcast_in(one, &[count], &[0])
         }
+        _ => return refuse(format!("repeats {} by {}", cx.e.ty(x), cx.e.ty(times))),
     };
+    let places = which_repeated(&mut cx.e, times, size);
+    Ok(cx.e.gather_at(x, &[at], &[places], at).into())
+}
+
+fn repeat_interleave(cx: &mut Cx<'_>) -> Res {
+    let Ok(times) = cx.int("repeats") else {
+        return repeat_by(cx);
+    };
+    let (x, at) = repeated_axis(cx)?;
     let mut dims = cx.e.dims(x).to_vec();
     let mut wide = dims.clone();
     wide.insert(at + 1, times);
