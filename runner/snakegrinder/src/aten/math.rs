@@ -10,6 +10,14 @@ pub fn abs(e: &mut Emitter, x: V) -> V {
     e.push(ops::Abs {}, &[x], ty)
 }
 
+pub fn cos(e: &mut Emitter, x: V) -> V {
+    e.same(ops::Cosine::default(), &[x])
+}
+
+pub fn sin(e: &mut Emitter, x: V) -> V {
+    e.same(ops::Sine::default(), &[x])
+}
+
 pub fn exp(e: &mut Emitter, x: V) -> V {
     e.same(ops::Exponential::default(), &[x])
 }

@@ -10,6 +10,8 @@ mod cast;
 mod compare;
 mod create;
 mod distance;
+mod fourier;
+mod linalg;
 mod loss;
 mod loss_class;
 mod math;
@@ -19,6 +21,8 @@ mod random;
 mod recurrent;
 mod reduce;
 mod shape;
+mod solve;
+mod spectrogram;
 mod reshape_in_place;
 mod views;
 
@@ -41,6 +45,9 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Comparison and choice", compare::ROWS),
     ("Creation", create::ROWS),
     ("Distances", distance::ROWS),
+    ("Fourier transforms", fourier::ROWS),
+    ("Linear algebra", linalg::ROWS),
+    ("Linear equations", solve::ROWS),
     ("Losses", loss::ROWS),
     ("Losses of classes", loss_class::ROWS),
     ("Matrix products", matmul::ROWS),
@@ -50,6 +57,7 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Reductions", reduce::ROWS),
     ("Shapes", shape::ROWS),
     ("Shapes in place", reshape_in_place::ROWS),
+    ("Spectrograms and windows", spectrogram::ROWS),
     ("Views", views::ROWS),
 ];
 
