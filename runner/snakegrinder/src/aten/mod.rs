@@ -6,6 +6,7 @@
 mod activation;
 mod arithmetic;
 mod attention;
+mod bessel;
 mod cast;
 mod compare;
 mod create;
@@ -22,6 +23,7 @@ mod recurrent;
 mod reduce;
 mod shape;
 mod solve;
+mod special;
 mod spectrogram;
 mod reshape_in_place;
 mod views;
@@ -41,6 +43,7 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Activations", activation::ROWS),
     ("Arithmetic", arithmetic::ROWS),
     ("Attention", attention::ROWS),
+    ("Bessel functions", bessel::ROWS),
     ("Casts and copies", cast::ROWS),
     ("Comparison and choice", compare::ROWS),
     ("Creation", create::ROWS),
@@ -57,6 +60,7 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Reductions", reduce::ROWS),
     ("Shapes", shape::ROWS),
     ("Shapes in place", reshape_in_place::ROWS),
+    ("Special functions", special::ROWS),
     ("Spectrograms and windows", spectrogram::ROWS),
     ("Views", views::ROWS),
 ];
