@@ -19,6 +19,7 @@ mod math;
 mod matmul;
 mod norm;
 mod random;
+mod random_more;
 mod recurrent;
 mod reduce;
 mod shape;
@@ -26,6 +27,7 @@ mod solve;
 mod special;
 mod spectrogram;
 mod reshape_in_place;
+mod statistics;
 mod views;
 
 use std::collections::HashMap;
@@ -56,12 +58,14 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Matrix products", matmul::ROWS),
     ("Normalisation", norm::ROWS),
     ("Random numbers", random::ROWS),
+    ("Random integers and distributions", random_more::ROWS),
     ("Recurrent layers", recurrent::ROWS),
     ("Reductions", reduce::ROWS),
     ("Shapes", shape::ROWS),
     ("Shapes in place", reshape_in_place::ROWS),
     ("Special functions", special::ROWS),
     ("Spectrograms and windows", spectrogram::ROWS),
+    ("Statistics", statistics::ROWS),
     ("Views", views::ROWS),
 ];
 
@@ -83,7 +87,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Whether a call draws random numbers.
 pub fn is_random(call: &Call) -> bool {
-    matches!(call, Call::Op { name, .. } if random::DRAWS.contains(&&**name))
+    matches!(call, Call::Op { name, .. }
+        if random::DRAWS.contains(&&**name) || random_more::DRAWS.contains(&&**name))
 }
 
 /// Whether a call draws random numbers, by its operator or by its arguments.
