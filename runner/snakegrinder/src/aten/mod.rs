@@ -12,6 +12,7 @@ mod compare;
 mod create;
 mod distance;
 mod fourier;
+mod grouped;
 mod linalg;
 mod loss;
 mod loss_class;
@@ -51,6 +52,7 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Creation", create::ROWS),
     ("Distances", distance::ROWS),
     ("Fourier transforms", fourier::ROWS),
+    ("Grouped products", grouped::ROWS),
     ("Linear algebra", linalg::ROWS),
     ("Linear equations", solve::ROWS),
     ("Losses", loss::ROWS),

@@ -121,17 +121,6 @@ pub const ROWS: &[(&str, Lower)] = &[
     }),
     ("aten::special_polygamma", polygamma),
     ("aten::special_psi", |cx| wide(cx, |e, x| e.same(ops::Digamma {}, &[x]))),
-    ("aten::special_spherical_bessel_j0", |cx| {
-        wide(cx, |e, x| {
-            let sine = super::math::sin(e, x);
-            let ratio = e.div(sine, x);
-            let square = e.mul(x, x);
-            let near = polynomial(e, square, &[-1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0, 1.0]);
-            let size = abs(e, x);
-            let close = e.compare_to(Direction::Lt, size, 0.5);
-            e.select(close, near, ratio)
-        })
-    }),
     ("aten::special_xlog1py", |cx| {
         let both = [cx.operand("self")?, cx.operand("other")?];
         let dtype = promote::to_float(cx.common(&both), cx.default);
