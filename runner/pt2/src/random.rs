@@ -3,6 +3,9 @@
 //! A number is a function of the seed, the step, the call's ordinal and the element's index, so
 //! it does not depend on how many threads or workers there are, nor on what was drawn before.
 //! Elements `4k` to `4k + 3` of a call are the four words of one block.
+//!
+//! Dropout between the layers of a recurrent network is one draw for all of them, of the shape
+//! `[layers - 1, time, batch, features]`.
 
 /// The 128 random bits of one counter value.
 pub fn block(key: u64, counter: [u32; 4]) -> [u32; 4] {
@@ -62,6 +65,24 @@ impl Stream {
         let angle = std::f64::consts::TAU * self.uniform(odd);
         let radius = (-2.0 * u.ln()).sqrt();
         if index.is_multiple_of(2) { radius * angle.cos() } else { radius * angle.sin() }
+    }
+
+    /// An integer from `low` to below `high`; the range is at most 32 bits wide.
+    pub fn integer(self, index: u64, low: i64, high: i64) -> i64 {
+        low + i64::from(self.bits(index)) % high.saturating_sub(low).max(1)
+    }
+
+    /// A number of the exponential distribution with rate 1.
+    pub fn exponential(self, index: u64) -> f64 {
+        // Shifted into (0, 1], where the logarithm is finite.
+        -(self.uniform(index) + 1.0 / 16_777_216.0).ln()
+    }
+
+    /// The numbers below `n` in random order: sorted by their bits, of equal ones the first first.
+    pub fn permutation(self, n: u64) -> Vec<u64> {
+        let mut order: Vec<u64> = (0..n).collect();
+        order.sort_by_key(|index| self.bits(*index));
+        order
     }
 
     /// Whether dropout with probability `p` keeps an element.

@@ -7,36 +7,33 @@ use warpforge_snakeburger::ir::DType;
 use crate::cx::{Cx, Res, element};
 use crate::value::Val;
 
+/// Operators with a kernel that casts, and those that are made of nothing else.
 const LOWER: &[&str] = &[
+    "_addmm_activation",
+    "_native_multi_head_attention",
+    "addbmm",
+    "addmm",
+    "baddbmm",
+    "bmm",
+    "chain_matmul",
     "conv1d",
     "conv2d",
     "conv3d",
-    "bmm",
-    "mm",
-    "mv",
-    "linalg_vecdot",
-    "baddbmm",
-    "addmm",
-    "addbmm",
-    "addmv",
-    "linear",
-    "_convolution",
-    "matmul",
     "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "inner",
+    "linalg_matmul",
+    "linalg_multi_dot",
+    "linalg_vecdot",
+    "linear",
+    "matmul",
+    "mkldnn_rnn_layer",
+    "mm",
     "prelu",
     "scaled_dot_product_attention",
-    "einsum",
-    "bilinear",
     "tensordot",
-    "chain_matmul",
-    "linalg_multi_dot",
-    "lstm_cell",
-    "gru_cell",
-    "rnn_tanh_cell",
-    "rnn_relu_cell",
 ];
 
 const FLOAT32: &[&str] = &[
@@ -74,6 +71,7 @@ const FLOAT32: &[&str] = &[
     "cosine_embedding_loss",
     "nll_loss",
     "nll_loss2d",
+    "nll_loss_nd",
     "hinge_embedding_loss",
     "poisson_nll_loss",
     "smooth_l1_loss",
@@ -142,9 +140,9 @@ pub fn apply(cx: &mut Cx<'_>, node: &Node, name: &str) -> Res<()> {
     }
     let lower = autocast.dtype.map_or(Ok(DType::BF16), element)?;
     let name = name.trim_start_matches("aten::");
-    let target = if LOWER.contains(&name) {
+    let target = if LOWER.contains(&name) || (name == "einsum" && contracts(cx)) {
         lower
-    } else if FLOAT32.contains(&name) {
+    } else if FLOAT32.contains(&name) || (name == "pad" && copies(cx)) {
         DType::F32
     } else if WIDEST.contains(&name) {
         widest(cx, lower)
@@ -157,6 +155,31 @@ pub fn apply(cx: &mut Cx<'_>, node: &Node, name: &str) -> Res<()> {
     }
     cx.args = args;
     Ok(())
+}
+
+/// Whether a product of several tensors sums over an axis they share: then it is a matrix product,
+/// else a plain multiplication.
+fn contracts(cx: &Cx<'_>) -> bool {
+    let Ok(equation) = cx.str("equation") else { return false };
+    let (terms, result) = match equation.split_once("->") {
+        Some((terms, result)) => (terms, Some(result)),
+        None => (&*equation, None),
+    };
+    let terms: Vec<&str> = terms.split(',').collect();
+    terms.iter().flat_map(|term| term.chars()).filter(|c| c.is_alphabetic()).any(|c| {
+        let shared = terms.iter().filter(|term| term.contains(c)).count() > 1;
+        shared && !result.is_some_and(|result| result.contains(c))
+    })
+}
+
+/// Whether padding repeats elements of up to three axes, which is done in float32.
+fn copies(cx: &mut Cx<'_>) -> bool {
+    let axes = cx.ints("pad").map_or(0, |pad| pad.len() / 2);
+    match cx.str("mode").as_deref() {
+        Ok("reflect") => axes < 3,
+        Ok("replicate") => axes < 4,
+        _ => false,
+    }
 }
 
 /// Float64 tensors are left alone, as PyTorch leaves them.

@@ -301,6 +301,8 @@ impl Cx<'_> {
         match self.val(name)? {
             Val::None => Ok(None),
             Val::Type(ty) => element(ty).map(Some),
+            // How schemas spell a default of int64.
+            Val::Int(4) => Ok(Some(DType::S64)),
             _ => refuse(format!("takes an element type as {name}")),
         }
     }

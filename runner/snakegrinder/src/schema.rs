@@ -99,7 +99,8 @@ mod tests {
     fn every_operator_of_the_table_has_a_schema() {
         let known: std::collections::HashSet<&str> =
             TEXT.lines().filter_map(|line| line.split(['(', '.']).next()).collect();
-        let missing: Vec<_> = crate::aten::names().filter(|name| !known.contains(name)).collect();
+        let own = crate::aten::names().filter(|name| name.starts_with("aten::"));
+        let missing: Vec<_> = own.filter(|name| !known.contains(name)).collect();
         assert!(missing.is_empty(), "{missing:?}");
     }
 }

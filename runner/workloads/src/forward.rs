@@ -193,9 +193,8 @@ fn read_program(path: &Path) -> Result<Module, Error> {
     let source = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
     let name = path.display().to_string();
     let shown = warpforge_snakeburger::diag::Source::new(&name, &source);
-    let module =
-        text::parse(&source, text::Options::default())
-            .map_err(|problem| Error::Program(shown.render(&problem)))?;
+    let module = text::parse(&source, text::Options::default())
+        .map_err(|problem| Error::Program(shown.render(&problem)))?;
     let problems = verify::problems(&module);
     if let Some(first) = problems.first() {
         return Err(bad(shown.render(first)));

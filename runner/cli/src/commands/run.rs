@@ -224,7 +224,12 @@ fn show(report: &Report, args: &Args, ui: &mut Ui) -> anyhow::Result<()> {
     writeln!(ui.out(), "\n{style}{verdict}{style:#}: {}", report.summary)?;
     if let Some(first) = &report.first_divergence {
         let place = if first.module_path.is_empty() { &first.name } else { &first.module_path };
-        writeln!(ui.out(), "first diverged in {BOLD}{place}{BOLD:#}: {} ({})", first.name, first.op)?;
+        writeln!(
+            ui.out(),
+            "first diverged in {BOLD}{place}{BOLD:#}: {} ({})",
+            first.name,
+            first.op
+        )?;
         if let Some(repro) = &first.repro {
             writeln!(ui.out(), "  in {}: {repro}", args.out.display())?;
         }

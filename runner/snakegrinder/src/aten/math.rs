@@ -10,6 +10,14 @@ pub fn abs(e: &mut Emitter, x: V) -> V {
     e.push(ops::Abs {}, &[x], ty)
 }
 
+pub fn cos(e: &mut Emitter, x: V) -> V {
+    e.same(ops::Cosine::default(), &[x])
+}
+
+pub fn sin(e: &mut Emitter, x: V) -> V {
+    e.same(ops::Sine::default(), &[x])
+}
+
 pub fn exp(e: &mut Emitter, x: V) -> V {
     e.same(ops::Exponential::default(), &[x])
 }
@@ -36,10 +44,6 @@ pub fn sigmoid(e: &mut Emitter, x: V) -> V {
 
 pub fn and(e: &mut Emitter, a: V, b: V) -> V {
     e.same(ops::And {}, &[a, b])
-}
-
-pub fn or(e: &mut Emitter, a: V, b: V) -> V {
-    e.same(ops::Or {}, &[a, b])
 }
 
 pub fn not(e: &mut Emitter, a: V) -> V {

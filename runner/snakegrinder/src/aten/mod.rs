@@ -6,31 +6,40 @@
 mod activation;
 mod arithmetic;
 mod attention;
+mod bessel;
 mod cast;
 mod compare;
 mod conv;
 mod create;
 mod distance;
+mod embedding;
+mod experts;
+mod fourier;
+mod grouped;
+mod index;
+mod linalg;
 mod loss;
 mod loss_class;
 mod math;
-mod embedding;
-mod experts;
-mod index;
 mod matmul;
 mod norm;
 mod order;
 mod patches;
 mod pool;
 mod random;
+mod random_more;
 mod recurrent;
 mod reduce;
-mod reshape_in_place;
 mod resample;
+mod reshape_in_place;
 mod sample;
 mod scan;
 mod scatter;
 mod shape;
+mod solve;
+mod special;
+mod spectrogram;
+mod statistics;
 mod views;
 
 use std::collections::HashMap;
@@ -48,21 +57,27 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Activations", activation::ROWS),
     ("Arithmetic", arithmetic::ROWS),
     ("Attention", attention::ROWS),
+    ("Bessel functions", bessel::ROWS),
     ("Casts and copies", cast::ROWS),
     ("Comparison and choice", compare::ROWS),
     ("Convolution", conv::ROWS),
     ("Creation", create::ROWS),
     ("Distances", distance::ROWS),
-    ("Losses", loss::ROWS),
-    ("Losses of classes", loss_class::ROWS),
     ("Embedding", embedding::ROWS),
     ("Experts", experts::ROWS),
+    ("Fourier transforms", fourier::ROWS),
+    ("Grouped products", grouped::ROWS),
     ("Indexing", index::ROWS),
+    ("Linear algebra", linalg::ROWS),
+    ("Linear equations", solve::ROWS),
+    ("Losses of classes", loss_class::ROWS),
+    ("Losses", loss::ROWS),
     ("Matrix products", matmul::ROWS),
     ("Normalisation", norm::ROWS),
     ("Order", order::ROWS),
     ("Patches", patches::ROWS),
     ("Pooling", pool::ROWS),
+    ("Random integers and distributions", random_more::ROWS),
     ("Random numbers", random::ROWS),
     ("Recurrent layers", recurrent::ROWS),
     ("Reductions", reduce::ROWS),
@@ -70,8 +85,11 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Running totals", scan::ROWS),
     ("Sampling", sample::ROWS),
     ("Scatter", scatter::ROWS),
-    ("Shapes", shape::ROWS),
     ("Shapes in place", reshape_in_place::ROWS),
+    ("Shapes", shape::ROWS),
+    ("Special functions", special::ROWS),
+    ("Spectrograms and windows", spectrogram::ROWS),
+    ("Statistics", statistics::ROWS),
     ("Views", views::ROWS),
 ];
 
@@ -93,7 +111,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Whether a call draws random numbers.
 pub fn is_random(call: &Call) -> bool {
-    matches!(call, Call::Op { name, .. } if random::DRAWS.contains(&&**name))
+    matches!(call, Call::Op { name, .. }
+        if random::DRAWS.contains(&&**name) || random_more::DRAWS.contains(&&**name))
 }
 
 /// Whether a call draws random numbers, by its operator or by its arguments.

@@ -118,25 +118,35 @@ fn state(cx: &mut Cx<'_>) -> Res<V> {
     Ok(cx.e.concat(&[seed, low, high], 0))
 }
 
-/// Numbers from 0 to below 1, multiples of 2^-24, from a state.
-fn uniform_from(e: &mut Emitter, state: V, dims: &[i64]) -> V {
+/// Thirty-two random bits for each element, from a state.
+fn bits_from(e: &mut Emitter, state: V, dims: &[i64]) -> V {
     let bits = TensorTy::new(dims.iter().copied(), DType::U32);
     let op = ops::RngBitGenerator { rng_algorithm: ops::Algorithm::Philox };
     let next = e.ty(state).clone();
-    let outs = e.push_many(op, &[state], &[next, bits], &[]);
+    e.push_many(op, &[state], &[next, bits], &[])[1]
+}
+
+pub fn bits(cx: &mut Cx<'_>, dims: &[i64]) -> Res<V> {
+    let state = state(cx)?;
+    Ok(bits_from(&mut cx.e, state, dims))
+}
+
+/// Numbers from 0 to below 1, multiples of 2^-24, from a state.
+fn uniform_from(e: &mut Emitter, state: V, dims: &[i64]) -> V {
+    let bits = bits_from(e, state, dims);
     let eight = e.full(dims, DType::U32, Num::I(8));
-    let top = e.same(ops::ShiftRightLogical {}, &[outs[1], eight]);
+    let top = e.same(ops::ShiftRightLogical {}, &[bits, eight]);
     let top = e.convert(top, DType::F32);
     e.scale(top, 1.0 / 16_777_216.0)
 }
 
-fn uniform(cx: &mut Cx<'_>, dims: &[i64]) -> Res<V> {
+pub fn uniform(cx: &mut Cx<'_>, dims: &[i64]) -> Res<V> {
     let state = state(cx)?;
     Ok(uniform_from(&mut cx.e, state, dims))
 }
 
 /// Box and Muller's method: elements 2k and 2k + 1 come from the same two uniform numbers.
-fn normal(cx: &mut Cx<'_>, dims: &[i64]) -> Res<V> {
+pub fn normal(cx: &mut Cx<'_>, dims: &[i64]) -> Res<V> {
     let state = state(cx)?;
     let e = &mut cx.e;
     let count: i64 = dims.iter().product();
