@@ -8,7 +8,11 @@ use crate::group::Group;
 use crate::setup::{self, What};
 use crate::workspace;
 
-const COMMANDS: [&str; 2] = ["doctor", "system"];
+const COMMANDS: [&str; 3] = [
+    "doctor",
+    "system",
+    "run --model runner/snakegrinder/tests/fixtures/tied.pt2 --out target/demo",
+];
 
 /// Runs every command, and passes on the first exit code that is not zero.
 pub fn run() -> Result<ExitCode> {
@@ -16,10 +20,10 @@ pub fn run() -> Result<ExitCode> {
     setup::ensure(&[What::Golden])?;
     let warpforge = workspace::build_warpforge(&root)?;
     let mut code = 0;
-    for verb in COMMANDS {
-        println!("\n$ warpforge {verb}");
+    for arguments in COMMANDS {
+        println!("\n$ warpforge {arguments}");
         let mut command = Command::new(&warpforge);
-        command.arg(verb).current_dir(&root);
+        command.args(arguments.split(' ')).current_dir(&root);
         let group = Group::spawn(&mut command)
             .with_context(|| format!("could not start {}", warpforge.display()))?;
         // A death by signal has no code; it counts as a failure.

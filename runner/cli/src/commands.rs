@@ -51,7 +51,7 @@ pub fn run(command: &Command, context: &Context<'_>, ui: &mut Ui) -> anyhow::Res
         Command::Doctor(args) => doctor::run(args, context, ui),
         Command::System(args) => system::run(args, ui),
         Command::Config(args) => config::run(args, context, ui),
-        Command::Run(args) => run::run(args, ui),
+        Command::Run(args) => run::run(args, context, ui),
         Command::Model(args) => model::run(args, ui),
         Command::Compile(args) => compile::run(args, ui),
         Command::Hlo(args) => hlo::run(args, ui),

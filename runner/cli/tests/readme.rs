@@ -26,6 +26,9 @@ fn every_example_of_the_readme_runs() {
     let scratch = Scratch::new();
     let example = std::fs::read_to_string(format!("{root}/docs/examples/mlp.mlir")).unwrap();
     scratch.write("docs/examples/mlp.mlir", &example);
+    let model = "runner/snakegrinder/tests/fixtures/tied.pt2";
+    scratch.write(model, "");
+    std::fs::copy(format!("{root}/{model}"), scratch.path().join(model)).unwrap();
     for command in commands {
         let args: Vec<&str> = command.split_whitespace().collect();
         let torch = format!("{root}/.libtorch/torch");

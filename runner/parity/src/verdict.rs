@@ -86,6 +86,11 @@ pub enum Reason {
         candidate_rmse: f64,
         bound: f64,
     },
+    /// In float64, where rounding is no excuse, the program and libtorch disagree.
+    LoweringDiffers {
+        tensor: String,
+        relative: f64,
+    },
     /// Golden has the tensor, the candidate does not.
     MissingTensor {
         tensor: String,
@@ -134,7 +139,7 @@ pub enum Reason {
     Undecided {
         why: String,
     },
-    /// Something needed is missing.
+    /// Something needed is missing: what it is needed for, and how to get it.
     Absent {
         what: String,
         cure: String,
@@ -147,6 +152,7 @@ impl Reason {
             Self::ValueMismatch { .. }
             | Self::NonFinite { .. }
             | Self::OracleBound { .. }
+            | Self::LoweringDiffers { .. }
             | Self::MissingTensor { .. }
             | Self::ExtraTensor { .. }
             | Self::ShapeDiffers { .. }
@@ -168,6 +174,7 @@ impl Reason {
             Self::ValueMismatch { .. } => "ValueMismatch",
             Self::NonFinite { .. } => "NonFinite",
             Self::OracleBound { .. } => "OracleBound",
+            Self::LoweringDiffers { .. } => "LoweringDiffers",
             Self::MissingTensor { .. } => "MissingTensor",
             Self::ExtraTensor { .. } => "ExtraTensor",
             Self::ShapeDiffers { .. } => "ShapeDiffers",
@@ -189,6 +196,7 @@ impl Reason {
             Self::ValueMismatch { tensor, .. }
             | Self::NonFinite { tensor, .. }
             | Self::OracleBound { tensor, .. }
+            | Self::LoweringDiffers { tensor, .. }
             | Self::MissingTensor { tensor }
             | Self::ExtraTensor { tensor }
             | Self::ShapeDiffers { tensor, .. }
@@ -222,6 +230,12 @@ impl fmt::Display for Reason {
                 let (rmse, bound) = (Short(*candidate_rmse), Short(*bound));
                 write!(f, "{tensor}: the RMSE to the oracle is {rmse}, more than {bound}")
             }
+            Self::LoweringDiffers { tensor, relative } => write!(
+                f,
+                "{tensor}: in float64 it differs from libtorch's by {} of its norm, so the \
+                 lowering is wrong and not the rounding",
+                Short(*relative)
+            ),
             Self::MissingTensor { tensor } => write!(f, "{tensor}: the candidate does not have it"),
             Self::ExtraTensor { tensor } => write!(f, "{tensor}: golden does not have it"),
             Self::ShapeDiffers { tensor, golden, candidate } => {
@@ -238,7 +252,7 @@ impl fmt::Display for Reason {
             Self::IncompleteBundle { path, why } => write!(f, "{path} is incomplete: {why}"),
             Self::UnstableReference { why } => write!(f, "the reference is unstable: {why}"),
             Self::Unreadable { why, .. } | Self::Undecided { why } => f.write_str(why),
-            Self::Absent { what, cure } => write!(f, "{what} is missing ({cure})"),
+            Self::Absent { what, cure } => write!(f, "{what} ({cure})"),
         }
     }
 }

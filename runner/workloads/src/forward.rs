@@ -26,7 +26,7 @@ use warpforge_snakeburger::verify;
 use warpforge_snakegrinder as snakegrinder;
 
 use crate::error::Error;
-use crate::isolate::Isolation;
+use crate::isolate::{Isolation, norm_relative, read};
 use crate::pass::{self, Options as PassOptions};
 use crate::program::{Signature, Tap, sources};
 use crate::tensors::{self, Named};
@@ -58,6 +58,8 @@ pub struct Request {
     pub repeats: u32,
     pub settings: Settings,
     pub limit: Option<Duration>,
+    /// Where golden's libtorch may be.
+    pub libtorch: protocol::Search,
 }
 
 /// Where the weights come from, as both passes are told.
@@ -214,7 +216,7 @@ fn golden_passes(
     prepared: &Prepared,
     on_stage: &mut dyn FnMut(Stage),
 ) -> Result<Golden, Error> {
-    let found = protocol::Golden::find(&protocol::Search::from_environment())?;
+    let found = protocol::Golden::find(&request.libtorch)?;
     let mut session = found.start()?;
     let hello = session.hello().clone();
     let mut pass = |oracle: bool| -> Result<protocol::Outcome, Error> {
@@ -408,6 +410,9 @@ fn compare(request: &Request, prepared: &Prepared, golden: &Golden) -> Result<Re
         let why = "golden gave other results when it ran again".into();
         more.push(Reason::UnstableReference { why });
     }
+    if golden.has_oracle && request.program.is_none() {
+        more.extend(lowering(request, prepared, &outputs)?);
+    }
     let parity = Parity::of(judged, more, settings.tolerances);
     let failed = parity.verdict == Verdict::Fail;
     let (nodes, measured) = walk(prepared, &layers);
@@ -440,6 +445,27 @@ fn compare(request: &Request, prepared: &Prepared, golden: &Golden) -> Result<Re
         });
     }
     Ok(report)
+}
+
+/// In float64 the program must give what libtorch gives, to within this share of the norm.
+const LOWERING: f64 = 1e-10;
+
+/// Runs the model lowered in float64 and names the outputs that differ from libtorch's.
+fn lowering(request: &Request, prepared: &Prepared, outputs: &Sides) -> Result<Vec<Reason>, Error> {
+    let wide = prepared.model.widened()?;
+    let program = snakegrinder::lower(&wide, &snakegrinder::Options::default())?;
+    let options = PassOptions { seed: request.seed, step: 0, taps: None };
+    let outcome = pass::run(program.module.module(), &wide, &prepared.inputs, &options)?;
+    let mut reasons = Vec::new();
+    for (name, tensor) in &outcome.outputs {
+        let golden = outputs.oracle.as_ref().and_then(|file| read(file, name));
+        let relative = golden.and_then(|golden| norm_relative(tensor, &golden));
+        if let Some(relative) = relative.filter(|relative| relative.is_nan() || *relative > LOWERING)
+        {
+            reasons.push(Reason::LoweringDiffers { tensor: name.clone(), relative });
+        }
+    }
+    Ok(reasons)
 }
 
 /// An intermediate as near to the oracle as golden's own error allows has not diverged.

@@ -111,8 +111,8 @@ impl Alone {
     }
 }
 
-/// ‖a − b‖ / ‖b‖.
-fn norm_relative(a: &Tensor, b: &Tensor) -> Option<f64> {
+/// ‖a − b‖ / ‖b‖; nothing if their types differ.
+pub fn norm_relative(a: &Tensor, b: &Tensor) -> Option<f64> {
     if a.ty != b.ty {
         return None;
     }

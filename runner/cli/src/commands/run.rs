@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use warpforge_bench::system::snapshot;
-use warpforge_golden_protocol::Device;
+use warpforge_golden_protocol::{Device, Search};
 use warpforge_parity::judge::Settings;
 use warpforge_parity::judge::TensorReport;
 use warpforge_parity::report::Report;
@@ -14,6 +14,7 @@ use warpforge_parity::tolerance::Tolerances;
 use warpforge_parity::verdict::Verdict;
 use warpforge_workloads::forward::{self, Request, Stage, Weights};
 
+use super::Context;
 use super::model::Given;
 use crate::exit::Exit;
 use crate::failure::Misuse;
@@ -86,7 +87,7 @@ pub struct Args {
     given: Given,
 }
 
-pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
     let settings = settings(args)?;
     let request = Request {
         model: args.model.clone(),
@@ -102,6 +103,7 @@ pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
         repeats: args.repeats,
         settings,
         limit: args.timeout.map(Duration::from_secs),
+        libtorch: libtorch(context),
     };
     let bar = progress(ui);
     let system = serde_json::to_value(snapshot()).ok();
@@ -110,6 +112,15 @@ pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
     let report = report.map_err(explain)?;
     show(&report, args, ui)?;
     Ok(exit_of(report.verdicts.correctness))
+}
+
+/// Where libtorch is looked for: a setting decides alone, as in `warpforge doctor`.
+fn libtorch(context: &Context<'_>) -> Search {
+    let settings = context.settings();
+    let mut search = Search::from_environment();
+    search.named = settings.libtorch.value.clone().or(search.named);
+    search.cache = Some(settings.cache_dir.value.clone());
+    search
 }
 
 fn settings(args: &Args) -> anyhow::Result<Settings> {

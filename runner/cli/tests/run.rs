@@ -1,0 +1,202 @@
+//! `warpforge run`, `model inspect` and `compile` on exported models, with the real libtorch.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Scratch, assert_valid, outcome};
+use serde_json::Value;
+use warpforge_tests::installed::{self, Fixture};
+use warpforge_tests::root;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of this test's own")
+}
+
+/// Runs a model and gives back the exit code, what was printed, and the report.
+fn run(scratch: &Scratch, fixture: &Fixture, more: &[&str]) -> (i32, String, Value) {
+    let out = scratch.path().join(&fixture.name);
+    let (model, inputs, folder) = (text(&fixture.model), text(&fixture.inputs), text(&out));
+    let mut args = vec!["run", "--model", model, "--inputs", inputs, "--out", folder];
+    args.extend(["--repeats", "1"]);
+    if let Some(weights) = &fixture.weights {
+        args.extend(["--weights-from", text(weights)]);
+    }
+    args.extend(more);
+    let mut command = scratch.warpforge(&args);
+    command.env("LIBTORCH", root().join(".libtorch/torch"));
+    let (code, shown, errors) = outcome(&mut command);
+    let report = std::fs::read_to_string(out.join("report.json"))
+        .unwrap_or_else(|error| panic!("{}: {error}\n{shown}\n{errors}", fixture.name));
+    (code, shown + &errors, serde_json::from_str(&report).unwrap())
+}
+
+/// A pass, and outputs as near to golden's as float32 can be asked to be.
+fn judge(fixtures: &[Fixture]) {
+    let scratch = Scratch::new();
+    let mut problems = Vec::new();
+    for fixture in fixtures {
+        let name = &fixture.name;
+        let (code, shown, report) = run(&scratch, fixture, &[]);
+        if code != 0 {
+            problems.push(format!("{name}: exit {code}\n{shown}"));
+            continue;
+        }
+        assert_eq!(report["verdicts"]["correctness"], "Pass", "{name}");
+        let tensors = report["tensors"].as_array().unwrap();
+        let outputs = tensors.iter().filter(|t| t["kind"] == "outputs" && t["dtype"] == "F32");
+        for tensor in outputs {
+            let all = &tensor["statistics"];
+            let number = |key: &str| all[key].as_f64().unwrap();
+            // The largest element is at least the root of the mean square.
+            if number("max_abs") > 1e-5 * number("golden_rms").max(1e-30) * 3.0 {
+                problems.push(format!("{name}: {}: {}", tensor["name"], number("max_abs")));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+fn split(operators: bool) -> Vec<Fixture> {
+    let all = installed::fixtures().into_iter();
+    all.filter(|fixture| fixture.name.starts_with("op_") == operators).collect()
+}
+
+#[test]
+fn every_model_passes() {
+    judge(&split(false));
+}
+
+#[test]
+fn every_family_of_operators_passes() {
+    judge(&split(true));
+}
+
+#[test]
+fn the_committed_models_pass() {
+    let all = installed::committed_fixtures();
+    assert!(all.len() >= 5, "{all:?}");
+    judge(&all);
+}
+
+#[test]
+fn the_bundle_is_whole_and_its_report_keeps_the_schema() {
+    let scratch = Scratch::new();
+    let fixture = installed::committed_fixture("tied");
+    let (code, shown, report) = run(&scratch, &fixture, &[]);
+    assert_eq!(code, 0, "{shown}");
+    assert_valid("report", &report);
+    let out = scratch.path().join("tied");
+    for name in [
+        "golden/outputs.safetensors",
+        "golden/activations/step-0.safetensors",
+        "oracle/outputs.safetensors",
+        "warpforge/outputs.safetensors",
+        "warpforge/activations/step-0.safetensors",
+        "program.mlir",
+        "inputs.safetensors",
+        "report.html",
+        "junit.xml",
+        "complete.json",
+    ] {
+        assert!(out.join(name).is_file(), "{name} is missing");
+    }
+    assert!(!out.join("incomplete").exists());
+}
+
+#[test]
+fn without_libtorch_the_run_is_skipped_and_says_what_is_missing() {
+    let scratch = Scratch::new();
+    let fixture = installed::committed_fixture("tied");
+    let args = ["run", "--model", text(&fixture.model), "--inputs", text(&fixture.inputs)];
+    let (code, shown, errors) = scratch.run(&args);
+    assert_eq!(code, 4, "{shown}{errors}");
+    let wanted = "Skipped: golden needs libtorch (cargo xtask setup golden)";
+    assert!(shown.contains(wanted), "{shown}{errors}");
+}
+
+#[test]
+fn a_compiled_model_runs_as_text() {
+    let scratch = Scratch::new();
+    let fixture = installed::committed_fixture("tied");
+    let (code, shown, errors) = scratch.run(&[
+        "compile",
+        text(&fixture.model),
+        "-o",
+        "model.mlir",
+        "--weights",
+        "weights.safetensors",
+    ]);
+    assert_eq!(code, 0, "{shown}{errors}");
+    let (code, shown, errors) = scratch.run(&[
+        "hlo",
+        "run",
+        "model.mlir",
+        "--inputs",
+        "weights.safetensors",
+        "--inputs",
+        text(&fixture.inputs),
+    ]);
+    assert_eq!(code, 0, "{shown}{errors}");
+    assert!(shown.contains("result0"), "{shown}");
+}
+
+#[test]
+fn inputs_are_drawn_from_the_seed() {
+    let scratch = Scratch::new();
+    let fixture = installed::committed_fixture("tied");
+    let draw = |seed: &str, folder: &str| {
+        let model = text(&fixture.model);
+        let args = ["run", "--model", model, "--seed", seed, "--out", folder, "--no-oracle"];
+        scratch.run(&args);
+        std::fs::read(scratch.path().join(folder).join("inputs.safetensors")).unwrap()
+    };
+    assert_eq!(draw("1", "a"), draw("1", "b"));
+    assert_ne!(draw("1", "c"), draw("2", "d"));
+}
+
+#[test]
+fn an_edited_program_fails_and_the_place_is_named() {
+    let scratch = Scratch::new();
+    let fixture = installed::fixture("bert_qa");
+    let (code, shown, errors) = scratch.run(&["compile", text(&fixture.model), "-o", "model.mlir"]);
+    assert_eq!(code, 0, "{shown}{errors}");
+    let program = std::fs::read_to_string(scratch.path().join("model.mlir")).unwrap();
+    // The second layer's first feed-forward product is halved.
+    let edited = halve(&program, "bert.encoder.layer.1.intermediate.dense");
+    scratch.write("edited.mlir", &edited);
+    let (code, shown, report) = run(&scratch, &fixture, &["--program", "edited.mlir"]);
+    assert_eq!(code, 1, "{shown}");
+    let first = &report["first_divergence"];
+    assert_eq!(first["module_path"], "bert.encoder.layer.1.intermediate.dense", "{first}");
+    let repro = scratch.path().join("bert_qa/repro");
+    for name in ["program.mlir", "inputs.safetensors", "golden.safetensors", "warpforge.safetensors"]
+    {
+        assert!(repro.join(name).is_file(), "{name}");
+    }
+    let (program, inputs) = (repro.join("program.mlir"), repro.join("inputs.safetensors"));
+    let (code, shown, errors) =
+        scratch.run(&["hlo", "run", text(&program), "--inputs", text(&inputs)]);
+    assert_eq!(code, 0, "{shown}{errors}");
+}
+
+/// Adds the result of a module's operation to itself times minus one half.
+fn halve(program: &str, module: &str) -> String {
+    let mut lines: Vec<String> = program.lines().map(str::to_owned).collect();
+    let marked = |line: &String| line.contains(module) && line.contains("warpforge.tap");
+    let at = lines.iter().position(marked).unwrap_or_else(|| panic!("{module} is not there"));
+    let line = lines[at].clone();
+    let name = line.trim_start().split(' ').next().unwrap().to_owned();
+    let ty = &line[line.rfind("-> ").unwrap() + 3..];
+    let ty = ty.split(" loc(").next().unwrap().trim().to_owned();
+    let tap = line.find("warpforge.tap = \"").unwrap() + "warpforge.tap = \"".len();
+    let tap = line[tap..].split('"').next().unwrap().to_owned();
+    let location = line[line.rfind(" loc(").unwrap()..].to_owned();
+    lines[at] = line.replacen(&name, "%whole", 1).replacen(&format!("warpforge.tap = \"{tap}\""), "was = \"whole\"", 1);
+    let halved = format!(
+        "    %half = stablehlo.constant dense<0.5> : {ty}\n    {name} = stablehlo.multiply %whole, \
+         %half {{warpforge.tap = \"{tap}\"}} : {ty}{location}"
+    );
+    lines.insert(at + 1, halved);
+    lines.join("\n")
+}
