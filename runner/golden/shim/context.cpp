@@ -7,6 +7,8 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <memory>
 
@@ -21,7 +23,8 @@ uint64_t wf_version() noexcept { return aoti_torch_abi_version(); }
 
 // Repeatable results before speed. Operators that have no deterministic form warn on the error
 // stream and run: a golden that does not reproduce itself is found by repeating it.
-void wf_configure(int threads, int tf32, char** error) {
+// `dtype` is what floats are made as where neither the graph nor an operand says it.
+void wf_configure(int threads, int tf32, int dtype, char** error) {
   shim::guarded(error, 0, [&] {
     auto& context = at::globalContext();
     context.setDeterministicAlgorithms(true, /*warn_only=*/true);
@@ -32,6 +35,7 @@ void wf_configure(int threads, int tf32, char** error) {
     context.setDeterministicFillUninitializedMemory(false);
     context.setAllowTF32CuBLAS(tf32 != 0);
     context.setAllowTF32CuDNN(tf32 != 0);
+    c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(dtype)));
     at::set_num_threads(threads);
     // Can be set once in a process; it is set to the same number each time.
     if (at::get_num_interop_threads() != 1) at::set_num_interop_threads(1);

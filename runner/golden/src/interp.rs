@@ -11,7 +11,7 @@ use warpforge_pt2::{Arg, Call, Graph, Mode, Node, Produces, ValueId};
 use crate::failure::{self, Failure, FailureKind};
 use crate::random::{self, Arguments, Draw};
 use crate::scalar;
-use crate::torch::{Autocast, Fault, GradMode, Library, Op, Tensor, Value};
+use crate::torch::{Autocast, Fault, GradMode, Library, Op, ScalarType, Tensor, Value};
 
 /// Who looks on. Nodes inside of control flow are part of the node that chooses.
 pub trait Observer {
@@ -29,6 +29,8 @@ pub struct Settings {
     pub step: u32,
     /// Whether gradients are recorded where the model does not forbid it.
     pub grad: bool,
+    /// What floats are made as where nothing says it.
+    pub float: ScalarType,
 }
 
 /// What ran, by count.
@@ -204,10 +206,10 @@ impl<'g> Interpreter<'g> {
             return op.invoke(&slots);
         };
         count(&mut self.counts.shared_random);
-        let Settings { seed, step, .. } = self.settings;
+        let Settings { seed, step, float, .. } = self.settings;
         let stream = Stream { seed, step, ordinal: node.ordinal };
         let device = &self.device;
-        run(&mut Draw { library: &mut self.library, stream, device }, &arguments)
+        run(&mut Draw { library: &mut self.library, stream, device, float }, &arguments)
     }
 
     pub(crate) fn value(&self, arg: &Arg, values: &[Option<Value>]) -> Result<Value, Fault> {

@@ -67,6 +67,8 @@ pub struct Draw<'a> {
     pub stream: Stream,
     /// Where results belong.
     pub device: &'a str,
+    /// What floats are made as where nothing says it.
+    pub float: ScalarType,
 }
 
 /// Computes a call in libtorch's place.
@@ -232,8 +234,7 @@ impl Draw<'_> {
     }
 
     fn fresh(&mut self, arguments: &Arguments<'_>, law: Law) -> Result<Vec<Value>, Fault> {
-        let otherwise =
-            if matches!(law, Law::Ints(..)) { ScalarType::I64 } else { ScalarType::F32 };
+        let otherwise = if matches!(law, Law::Ints(..)) { ScalarType::I64 } else { self.float };
         let dtype = arguments.dtype().unwrap_or(otherwise);
         Ok(vec![self.numbers(&arguments.sizes()?, dtype, law)?.into()])
     }

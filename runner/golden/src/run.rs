@@ -29,6 +29,7 @@ pub fn run(request: &Run, emit: &mut dyn FnMut(Event)) -> Result<Outcome, Failur
         seed: request.seed,
         step: request.step,
         grad: request.grad,
+        float: default_float(request),
     };
     let mut interpreter = Interpreter::new(&model.graph, settings)?;
     let state = State::load(&model, request, given, interpreter.library())?;
@@ -93,7 +94,8 @@ pub fn run(request: &Run, emit: &mut dyn FnMut(Event)) -> Result<Outcome, Failur
 /// Sets libtorch up.
 fn prepare(request: &Run) -> Result<(), Failure> {
     let device = |message: String| failure::failure(FailureKind::Device, message);
-    Context::configure(request.threads, request.tf32).map_err(failure::internal)?;
+    let float = default_float(request);
+    Context::configure(request.threads, request.tf32, float).map_err(failure::internal)?;
     if let Device::Cuda(index) = request.device {
         let count = Context::load_cuda().map_err(|fault| device(fault.to_string()))?;
         if index >= count {
@@ -104,6 +106,11 @@ fn prepare(request: &Run) -> Result<(), Failure> {
         }
     }
     std::fs::create_dir_all(&request.out).map_err(|error| failure::io(&request.out, error))
+}
+
+/// In the oracle nothing is narrower than float64.
+fn default_float(request: &Run) -> ScalarType {
+    if request.precision == Precision::F64 { ScalarType::F64 } else { ScalarType::F32 }
 }
 
 fn synchronize(device: Device) -> Result<(), Failure> {

@@ -10,11 +10,14 @@ use super::{Fault, c_text, checked, raw};
 pub struct Context(());
 
 impl Context {
-    /// Deterministic algorithms, and so many threads for one operator, one operator at a time.
-    pub fn configure(threads: u32, tf32: bool) -> Result<Self, Fault> {
+    /// Deterministic algorithms, and so many threads for one operator, one operator at a time;
+    /// `float` is what floats are made as where neither the graph nor an operand says it.
+    pub fn configure(threads: u32, tf32: bool, float: ScalarType) -> Result<Self, Fault> {
         let threads = c_int::try_from(threads).map_err(|_| Fault(format!("{threads} threads")))?;
         // SAFETY: sets libtorch's own state.
-        checked(|error| unsafe { raw::wf_configure(threads, tf32.into(), error) })?;
+        checked(|error| unsafe {
+            raw::wf_configure(threads, tf32.into(), float.c10() as c_int, error)
+        })?;
         Ok(Self(()))
     }
 

@@ -62,7 +62,7 @@ unsafe extern "C" {
     ) -> c_int;
     #[cfg(test)]
     pub fn wf_all_ops(error: Error) -> *mut c_char;
-    pub fn wf_configure(threads: c_int, tf32: c_int, error: Error);
+    pub fn wf_configure(threads: c_int, tf32: c_int, dtype: c_int, error: Error);
     pub safe fn wf_threads() -> c_int;
     pub fn wf_cuda_devices(error: Error) -> c_int;
     pub fn wf_cuda_synchronize(device: c_int, error: Error);
