@@ -11,7 +11,6 @@ mod compare;
 mod conv;
 mod create;
 mod embedding;
-mod experts;
 mod index;
 mod matmul;
 mod norm;
@@ -47,7 +46,6 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Convolution", conv::ROWS),
     ("Creation", create::ROWS),
     ("Embedding", embedding::ROWS),
-    ("Experts", experts::ROWS),
     ("Indexing", index::ROWS),
     ("Matrix products", matmul::ROWS),
     ("Normalisation", norm::ROWS),
