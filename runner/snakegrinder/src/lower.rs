@@ -487,12 +487,12 @@ impl Walk {
             doubted = misled(node, e.ty(value), &exported);
             if !doubted {
                 return Err(Error::Wrong(format!(
-                "{} ({}) in {:?} became {}, the exporter says {exported}",
-                node.name,
-                node.call,
-                node.module,
-                e.ty(value)
-            )));
+                    "{} ({}) in {:?} became {}, the exporter says {exported}",
+                    node.name,
+                    node.call,
+                    node.module,
+                    e.ty(value)
+                )));
             }
         }
         if self.depth == 0 {

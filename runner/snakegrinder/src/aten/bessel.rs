@@ -121,8 +121,7 @@ fn j(e: &mut Emitter, x: V, tables: &Tables) -> V {
     let above = e.max(x, five);
     let inverse = e.div(five, above);
     let inverse_square = e.mul(inverse, inverse);
-    let (p, q) =
-        (ratio(e, inverse_square, tables.cosine), ratio(e, inverse_square, tables.sine));
+    let (p, q) = (ratio(e, inverse_square, tables.cosine), ratio(e, inverse_square, tables.sine));
     let angle = e.shift(above, -tables.phase);
     let (cos, sin) = (cos(e, angle), sin(e, angle));
     let p = e.mul(p, cos);

@@ -103,10 +103,8 @@ fn cross_distances(cx: &mut Cx<'_>, a: V, b: V, p: f64, product: bool) -> Res<V>
     let with = |tail: &[i64]| -> Vec<i64> { batch.iter().chain(tail).copied().collect() };
     let e = &mut cx.e;
     let (a, b) = (e.convert(a, wide), e.convert(b, wide));
-    let (a, b) = (
-        e.broadcast_to(a, &with(&[rows, width])),
-        e.broadcast_to(b, &with(&[columns, width])),
-    );
+    let (a, b) =
+        (e.broadcast_to(a, &with(&[rows, width])), e.broadcast_to(b, &with(&[columns, width])));
     let y = if p == 2.0 && product {
         let axes: Vec<usize> = (0..batch.len()).collect();
         let last = batch.len() + 1;

@@ -49,8 +49,7 @@ fn grouped(cx: &mut Cx<'_>, x: V, weight: V, ends: V) -> Res<V> {
             let matrix = e.pick_at(weight, 0, group);
             let product = e.dot(x, matrix, &[], &[], &[1], &[0]);
             let row = e.iota(&shape, DType::S64, 0);
-            let (from, to) =
-                (e.broadcast_in(start, &shape, &[]), e.broadcast_in(end, &shape, &[]));
+            let (from, to) = (e.broadcast_in(start, &shape, &[]), e.broadcast_in(end, &shape, &[]));
             let (after, before) =
                 (e.compare(Direction::Ge, row, from), e.compare(Direction::Lt, row, to));
             let inside = and(e, after, before);

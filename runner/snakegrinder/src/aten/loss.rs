@@ -85,11 +85,7 @@ pub fn reduce(e: &mut Emitter, loss: V, reduction: i64) -> Res<V> {
 
 /// A loss of two tensors' elements, then the reduction. Elements are rounded to the tensors' type
 /// before they are summed, as PyTorch has them in memory.
-fn elementwise(
-    cx: &mut Cx<'_>,
-    names: [&str; 2],
-    f: impl FnOnce(&mut Emitter, V, V) -> V,
-) -> Res {
+fn elementwise(cx: &mut Cx<'_>, names: [&str; 2], f: impl FnOnce(&mut Emitter, V, V) -> V) -> Res {
     let (dtype, both) = wide(cx, names)?;
     let loss = f(&mut cx.e, both[0], both[1]);
     let loss = cx.e.convert(loss, dtype);

@@ -46,7 +46,6 @@ pub fn and(e: &mut Emitter, a: V, b: V) -> V {
     e.same(ops::And {}, &[a, b])
 }
 
-
 pub fn not(e: &mut Emitter, a: V) -> V {
     e.same(ops::Not {}, &[a])
 }

@@ -23,11 +23,11 @@ mod random;
 mod random_more;
 mod recurrent;
 mod reduce;
+mod reshape_in_place;
 mod shape;
 mod solve;
 mod special;
 mod spectrogram;
-mod reshape_in_place;
 mod statistics;
 mod views;
 

@@ -105,7 +105,9 @@ pub const ROWS: &[(&str, Lower)] = &[
 
 /// The generator's state of this call: key, then the counter's lower and upper half.
 fn state(cx: &mut Cx<'_>) -> Res<V> {
-    let Some(random) = cx.random else { return refuse("draws in a loop, where every turn would draw the same") };
+    let Some(random) = cx.random else {
+        return refuse("draws in a loop, where every turn would draw the same");
+    };
     let seed = cx.e.slice_axis(random, 0, 0, 1, 1);
     let step = cx.e.slice_axis(random, 0, 1, 2, 1);
     let bits = cx.e.full(&[1], DType::U64, Num::I(32));

@@ -141,11 +141,8 @@ fn normal_of(cx: &mut Cx<'_>) -> Res {
         }
         crate::cx::broadcast(&shapes)?
     };
-    let dtype = if cx.given("size") {
-        cx.dtype("dtype")?.unwrap_or(cx.default)
-    } else {
-        cx.common(&both)
-    };
+    let dtype =
+        if cx.given("size") { cx.dtype("dtype")?.unwrap_or(cx.default) } else { cx.common(&both) };
     let x = normal(cx, &dims)?;
     let [mean, std] = both.map(|operand| match operand {
         crate::cx::Operand::Tensor(value) => {

@@ -109,7 +109,8 @@ fn network(cx: &mut Cx<'_>, kind: Kind) -> Res {
     if dropout > 0.0 {
         operands.push(attention_state(cx)?);
     }
-    let outs = cx.composite(kind.name(), attributes(&plan), &operands, |e, args| run(e, plan, args))?;
+    let outs =
+        cx.composite(kind.name(), attributes(&plan), &operands, |e, args| run(e, plan, args))?;
     Ok(Out::many(outs))
 }
 

@@ -116,8 +116,10 @@ fn stft(cx: &mut Cx<'_>) -> Res {
         return refuse("slides a window over a signal shorter than it");
     }
     let count = 1 + (length - plan.size) / plan.hop;
-    let places: Vec<i64> =
-        (0..count).flat_map(|i| (0..plan.size).map(move |j| (i, j))).map(|(i, j)| i * plan.hop + j).collect();
+    let places: Vec<i64> = (0..count)
+        .flat_map(|i| (0..plan.size).map(move |j| (i, j)))
+        .map(|(i, j)| i * plan.hop + j)
+        .collect();
     let places = e.ints(&places, &[count, plan.size], DType::S64);
     let mut x = e.take(x, 1, places);
     if let Some(window) = plan.window {
@@ -138,8 +140,7 @@ fn stft(cx: &mut Cx<'_>) -> Res {
     let mut y = e.reshape(x, &dims);
     if plain {
         let part = e.ty(y).with_elem(e.dtype(y).part());
-        let (re, im) =
-            (e.push(ops::Real {}, &[y], part.clone()), e.push(ops::Imag {}, &[y], part));
+        let (re, im) = (e.push(ops::Real {}, &[y], part.clone()), e.push(ops::Imag {}, &[y], part));
         let rank = e.rank(re);
         let (re, im) = (e.unsqueeze(re, &[rank]), e.unsqueeze(im, &[rank]));
         y = e.concat(&[re, im], rank);
@@ -156,7 +157,15 @@ fn padded(e: &mut Emitter, x: V, by: i64, mode: &str) -> Res<V> {
         }
         "reflect" if by < length => {
             let places: Vec<i64> = (-by..length + by)
-                .map(|i| if i < 0 { -i } else if i >= length { 2 * (length - 1) - i } else { i })
+                .map(|i| {
+                    if i < 0 {
+                        -i
+                    } else if i >= length {
+                        2 * (length - 1) - i
+                    } else {
+                        i
+                    }
+                })
                 .collect();
             let places = e.ints(&places, &[length + 2 * by], DType::S64);
             Ok(e.take(x, 1, places))
@@ -227,8 +236,7 @@ fn overlap(e: &mut Emitter, x: V, hop: i64) -> V {
     let mut sum: Option<V> = None;
     for i in 0..pieces {
         let piece = e.slice_axis(x, 2, i * hop, (i + 1) * hop, 1);
-        let piece =
-            e.pad(piece, &[0, i, 0], &[0, pieces - 1 - i, 0], &[0, 0, 0], Num::F(0.0));
+        let piece = e.pad(piece, &[0, i, 0], &[0, pieces - 1 - i, 0], &[0, 0, 0], Num::F(0.0));
         sum = Some(match sum {
             Some(sum) => e.add(sum, piece),
             None => piece,

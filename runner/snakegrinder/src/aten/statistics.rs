@@ -122,16 +122,14 @@ fn trapezoid(cx: &mut Cx<'_>, running: bool) -> Res {
     if size == 0 {
         return refuse("goes along an axis without elements");
     }
-    let (left, right) =
-        (e.slice_axis(y, at, 0, size - 1, 1), e.slice_axis(y, at, 1, size, 1));
+    let (left, right) = (e.slice_axis(y, at, 0, size - 1, 1), e.slice_axis(y, at, 1, size, 1));
     let mut area = e.add(left, right);
     if let Some(x) = x {
         let x = e.convert(x, e.dtype(y));
         let (x, along) =
             if e.rank(x) == 1 { (x, vec![at]) } else { (x, (0..dims.len()).collect()) };
         let x = e.broadcast_in(x, &dims, &along);
-        let (from, to) =
-            (e.slice_axis(x, at, 0, size - 1, 1), e.slice_axis(x, at, 1, size, 1));
+        let (from, to) = (e.slice_axis(x, at, 0, size - 1, 1), e.slice_axis(x, at, 1, size, 1));
         let width = e.sub(to, from);
         area = e.mul(area, width);
     }
