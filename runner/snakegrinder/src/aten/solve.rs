@@ -30,13 +30,13 @@ pub const ROWS: &[(&str, Lower)] = &[
     ("aten::linalg_cholesky", |cx| Ok(cholesky(cx)?.into())),
     ("aten::linalg_cholesky_ex", |cx| {
         let factor = cholesky(cx)?;
-        with_info(cx, factor)
+        Ok(with_info(cx, factor))
     }),
     ("aten::linalg_det", |cx| determinant(cx, "A")),
     ("aten::linalg_inv", |cx| Ok(inverse(cx, "A")?.into())),
     ("aten::linalg_inv_ex", |cx| {
         let y = inverse(cx, "A")?;
-        with_info(cx, y)
+        Ok(with_info(cx, y))
     }),
     ("aten::linalg_qr", qr),
     ("aten::linalg_slogdet", |cx| {
@@ -118,9 +118,9 @@ fn matrix(cx: &mut Cx<'_>, name: &str, square: bool) -> Res<V> {
 }
 
 /// Whether a decomposition failed is not known before the program runs: it is taken to succeed.
-fn with_info(cx: &mut Cx<'_>, y: V) -> Res {
+fn with_info(cx: &mut Cx<'_>, y: V) -> Out {
     let info = info_of(cx, y);
-    Ok(Out::many([y, info]))
+    Out::many([y, info])
 }
 
 fn info_of(cx: &mut Cx<'_>, matrices: V) -> V {
