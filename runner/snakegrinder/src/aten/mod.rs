@@ -28,6 +28,7 @@ mod shape;
 mod solve;
 mod special;
 mod spectrogram;
+mod spectrum;
 mod statistics;
 mod views;
 
@@ -65,6 +66,7 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Reductions", reduce::ROWS),
     ("Shapes", shape::ROWS),
     ("Shapes in place", reshape_in_place::ROWS),
+    ("Singular values", spectrum::ROWS),
     ("Special functions", special::ROWS),
     ("Spectrograms and windows", spectrogram::ROWS),
     ("Statistics", statistics::ROWS),

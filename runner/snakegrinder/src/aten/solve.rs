@@ -86,21 +86,19 @@ pub const ROWS: &[(&str, Lower)] = &[
         let y = cx.e.push(op, &[a, b], ty);
         Ok(Out::many([y, a]))
     }),
-    ("aten::linalg_eig", |_| unknown_steps("eigenvalues")),
-    ("aten::linalg_eigh", |_| unknown_steps("eigenvalues")),
-    ("aten::linalg_eigvals", |_| unknown_steps("eigenvalues")),
-    ("aten::linalg_eigvalsh", |_| unknown_steps("eigenvalues")),
+    ("aten::linalg_eig", |_| unknown_steps("eigenvectors")),
+    ("aten::linalg_eigh", |_| unknown_steps("eigenvectors")),
+    ("aten::linalg_eigvals", |_| unknown_steps("complex eigenvalues")),
     ("aten::linalg_lstsq", |_| unknown_steps("a least-squares solution")),
     ("aten::linalg_matrix_exp", |_| unknown_steps("a matrix's exponential")),
-    ("aten::linalg_pinv", |_| unknown_steps("singular values")),
-    ("aten::linalg_svd", |_| unknown_steps("singular values")),
-    ("aten::linalg_svdvals", |_| unknown_steps("singular values")),
+    ("aten::linalg_pinv", |_| unknown_steps("singular vectors")),
+    ("aten::linalg_svd", |_| unknown_steps("singular vectors")),
     ("aten::matrix_exp", |_| unknown_steps("a matrix's exponential")),
-    ("aten::svd", |_| unknown_steps("singular values")),
+    ("aten::svd", |_| unknown_steps("singular vectors")),
 ];
 
 fn unknown_steps(what: &str) -> Res {
-    refuse(format!("needs {what}, which take an iteration that no backend here has"))
+    refuse(format!("needs {what}, which an iteration finds that is not written here"))
 }
 
 /// A matrix or a batch of them, of floats.
