@@ -124,4 +124,14 @@ mod tests {
         assert!((sum / n).abs() < 0.02, "mean {}", sum / n);
         assert!((squares / n - 1.0).abs() < 0.02, "variance {}", squares / n);
     }
+    #[test]
+    fn integers_stay_in_range_and_orders_hold_every_number() {
+        let stream = Stream { seed: 7, step: 1, ordinal: 3 };
+        assert!((0..1000).all(|i| (-3..4).contains(&stream.integer(i, -3, 4))));
+        assert!((0..1000).all(|i| stream.exponential(i) >= 0.0));
+        let mut order = stream.permutation(100);
+        assert_ne!(order, (0..100).collect::<Vec<_>>());
+        order.sort_unstable();
+        assert_eq!(order, (0..100).collect::<Vec<_>>());
+    }
 }

@@ -27,6 +27,7 @@ pub enum Fold {
 }
 
 /// A region under construction, and the one around it.
+#[derive(Clone, Copy)]
 pub struct Open {
     inner: RegionId,
     outer: RegionId,

@@ -39,7 +39,7 @@ impl Walk {
 
     /// The tensors of a list of arguments.
     fn values(&mut self, env: &Env, list: &Arg) -> Res<Vec<V>> {
-        let vals = self.vals(env, list)?;
+        let vals = vals(env, list)?;
         vals.into_iter()
             .map(|val| match val {
                 Val::Tensor(slot) => Ok(self.read(slot)),
@@ -48,15 +48,8 @@ impl Walk {
             .collect()
     }
 
-    fn vals(&mut self, env: &Env, list: &Arg) -> Res<Vec<Val>> {
-        match env.arg(list)? {
-            Val::List(items) => Ok(items),
-            _ => refuse("takes a list of tensors"),
-        }
-    }
-
     fn cond(&mut self, env: &Env, when: &Arg, branches: [&Graph; 2], given: &Arg) -> Res {
-        let given = self.vals(env, given)?;
+        let given = vals(env, given)?;
         // What the branches read is read before them: a view is taken outside or not at all.
         for val in &given {
             if let Val::Tensor(slot) = val {
@@ -151,7 +144,7 @@ impl Walk {
 
     /// What a loop reads but does not change, read before the loop.
     fn extra(&mut self, env: &Env, list: &Arg) -> Res<Vec<Val>> {
-        let vals = self.vals(env, list)?;
+        let vals = vals(env, list)?;
         Ok(vals
             .into_iter()
             .map(|val| match val {
@@ -247,6 +240,13 @@ impl Walk {
             next.push(put_row(e, *rows, *row, at));
         }
         Ok(next)
+    }
+}
+
+fn vals(env: &Env, list: &Arg) -> Res<Vec<Val>> {
+    match env.arg(list)? {
+        Val::List(items) => Ok(items),
+        _ => refuse("takes a list of tensors"),
     }
 }
 

@@ -9,6 +9,7 @@ use super::arithmetic::multiply;
 use super::math::abs;
 use super::matmul::matmul;
 use super::reduce::{total, vector_norm};
+use super::spectrum::singular_values;
 use crate::cx::{Cx, Operand, Res, axis, refuse};
 use crate::emit::{Emitter, Fold, V};
 use crate::promote;
@@ -36,7 +37,15 @@ pub const ROWS: &[(&str, Lower)] = &[
         vander(cx, x, columns, true)
     }),
     ("aten::matrix_power", power),
-    ("aten::nuclear_norm", |_| refuse("needs singular values, which take an iteration")),
+    ("aten::nuclear_norm", |cx| {
+        let x = cx.tensor("self")?;
+        let rank = cx.e.rank(x);
+        let dims = if cx.given("dim") { cx.ints("dim")? } else { vec![0, 1] };
+        let axes = dims.iter().map(|dim| axis(*dim, rank)).collect::<Res<Vec<_>>>()?;
+        let &[rows, columns] = &axes[..] else { return refuse("takes the two axes of matrices") };
+        let keep = cx.bool("keepdim")?;
+        spectral(cx, &Order::Name("nuc".into()), [rows, columns], keep)
+    }),
     ("aten::vander", |cx| {
         let x = cx.tensor("x")?;
         let (columns, rising) = (cx.maybe_int("N")?, cx.bool("increasing")?);
@@ -104,7 +113,7 @@ fn matrix_norm(cx: &mut Cx<'_>, order: &Order, axes: &[usize]) -> Res {
         Order::Number(n) if *n == f64::NEG_INFINITY => (columns, Fold::Min),
         Order::Number(1.0) => (rows, Fold::Max),
         Order::Number(-1.0) => (rows, Fold::Min),
-        _ => return refuse("needs singular values, which take an iteration"),
+        order => return spectral(cx, order, [rows, columns], keep),
     };
     let sums = e.reduce_keep(size, Fold::Add, &[over]);
     let other = if over == rows { columns } else { rows };
@@ -117,6 +126,34 @@ fn matrix_norm(cx: &mut Cx<'_>, order: &Order, axes: &[usize]) -> Res {
             (0..dims.len()).filter(|i| !axes.contains(i)).map(|i| dims[i]).collect();
         e.reshape(y, &kept)
     };
+    Ok(e.convert(y, dtype).into())
+}
+
+/// Norms of the singular values.
+fn spectral(cx: &mut Cx<'_>, order: &Order, [rows, columns]: [usize; 2], keep: bool) -> Res {
+    let fold = match order {
+        Order::Number(2.0) => Fold::Max,
+        Order::Number(-2.0) => Fold::Min,
+        Order::Name(name) if &**name == "nuc" => Fold::Add,
+        _ => return refuse("is no norm of matrices"),
+    };
+    let x = cx.tensor("self")?;
+    let (x, dtype) = cx.wide(x);
+    if !dtype.is_float() {
+        return refuse("needs the singular values of complex matrices");
+    }
+    let e = &mut cx.e;
+    let mut dims = e.dims(x).to_vec();
+    let others = (0..dims.len()).filter(|axis| *axis != rows && *axis != columns);
+    let order: Vec<usize> = others.chain([rows, columns]).collect();
+    let x = e.transpose(x, &order);
+    let values = singular_values(e, x)?;
+    let last = e.rank(values) - 1;
+    let mut y = e.reduce(values, fold, &[last]);
+    if keep {
+        (dims[rows], dims[columns]) = (1, 1);
+        y = e.reshape(y, &dims);
+    }
     Ok(e.convert(y, dtype).into())
 }
 

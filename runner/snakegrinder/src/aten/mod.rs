@@ -39,6 +39,7 @@ mod shape;
 mod solve;
 mod special;
 mod spectrogram;
+mod spectrum;
 mod statistics;
 mod views;
 
@@ -87,6 +88,7 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Scatter", scatter::ROWS),
     ("Shapes in place", reshape_in_place::ROWS),
     ("Shapes", shape::ROWS),
+    ("Singular values", spectrum::ROWS),
     ("Special functions", special::ROWS),
     ("Spectrograms and windows", spectrogram::ROWS),
     ("Statistics", statistics::ROWS),

@@ -30,13 +30,13 @@ pub const ROWS: &[(&str, Lower)] = &[
     ("aten::linalg_cholesky", |cx| Ok(cholesky(cx)?.into())),
     ("aten::linalg_cholesky_ex", |cx| {
         let factor = cholesky(cx)?;
-        with_info(cx, factor)
+        Ok(with_info(cx, factor))
     }),
     ("aten::linalg_det", |cx| determinant(cx, "A")),
     ("aten::linalg_inv", |cx| Ok(inverse(cx, "A")?.into())),
     ("aten::linalg_inv_ex", |cx| {
         let y = inverse(cx, "A")?;
-        with_info(cx, y)
+        Ok(with_info(cx, y))
     }),
     ("aten::linalg_qr", qr),
     ("aten::linalg_slogdet", |cx| {
@@ -86,21 +86,19 @@ pub const ROWS: &[(&str, Lower)] = &[
         let y = cx.e.push(op, &[a, b], ty);
         Ok(Out::many([y, a]))
     }),
-    ("aten::linalg_eig", |_| unknown_steps("eigenvalues")),
-    ("aten::linalg_eigh", |_| unknown_steps("eigenvalues")),
-    ("aten::linalg_eigvals", |_| unknown_steps("eigenvalues")),
-    ("aten::linalg_eigvalsh", |_| unknown_steps("eigenvalues")),
+    ("aten::linalg_eig", |_| unknown_steps("eigenvectors")),
+    ("aten::linalg_eigh", |_| unknown_steps("eigenvectors")),
+    ("aten::linalg_eigvals", |_| unknown_steps("complex eigenvalues")),
     ("aten::linalg_lstsq", |_| unknown_steps("a least-squares solution")),
     ("aten::linalg_matrix_exp", |_| unknown_steps("a matrix's exponential")),
-    ("aten::linalg_pinv", |_| unknown_steps("singular values")),
-    ("aten::linalg_svd", |_| unknown_steps("singular values")),
-    ("aten::linalg_svdvals", |_| unknown_steps("singular values")),
+    ("aten::linalg_pinv", |_| unknown_steps("singular vectors")),
+    ("aten::linalg_svd", |_| unknown_steps("singular vectors")),
     ("aten::matrix_exp", |_| unknown_steps("a matrix's exponential")),
-    ("aten::svd", |_| unknown_steps("singular values")),
+    ("aten::svd", |_| unknown_steps("singular vectors")),
 ];
 
 fn unknown_steps(what: &str) -> Res {
-    refuse(format!("needs {what}, which take an iteration that no backend here has"))
+    refuse(format!("needs {what}, which an iteration finds that is not written here"))
 }
 
 /// A matrix or a batch of them, of floats.
@@ -118,9 +116,9 @@ fn matrix(cx: &mut Cx<'_>, name: &str, square: bool) -> Res<V> {
 }
 
 /// Whether a decomposition failed is not known before the program runs: it is taken to succeed.
-fn with_info(cx: &mut Cx<'_>, y: V) -> Res {
+fn with_info(cx: &mut Cx<'_>, y: V) -> Out {
     let info = info_of(cx, y);
-    Ok(Out::many([y, info]))
+    Out::many([y, info])
 }
 
 fn info_of(cx: &mut Cx<'_>, matrices: V) -> V {
