@@ -170,7 +170,8 @@ fn an_edited_program_fails_and_the_place_is_named() {
     let first = &report["first_divergence"];
     assert_eq!(first["module_path"], "bert.encoder.layer.1.intermediate.dense", "{first}");
     let repro = scratch.path().join("bert_qa/repro");
-    for name in ["program.mlir", "inputs.safetensors", "golden.safetensors", "warpforge.safetensors"]
+    for name in
+        ["program.mlir", "inputs.safetensors", "golden.safetensors", "warpforge.safetensors"]
     {
         assert!(repro.join(name).is_file(), "{name}");
     }
@@ -192,7 +193,11 @@ fn halve(program: &str, module: &str) -> String {
     let tap = line.find("warpforge.tap = \"").unwrap() + "warpforge.tap = \"".len();
     let tap = line[tap..].split('"').next().unwrap().to_owned();
     let location = line[line.rfind(" loc(").unwrap()..].to_owned();
-    lines[at] = line.replacen(&name, "%whole", 1).replacen(&format!("warpforge.tap = \"{tap}\""), "was = \"whole\"", 1);
+    lines[at] = line.replacen(&name, "%whole", 1).replacen(
+        &format!("warpforge.tap = \"{tap}\""),
+        "was = \"whole\"",
+        1,
+    );
     let halved = format!(
         "    %half = stablehlo.constant dense<0.5> : {ty}\n    {name} = stablehlo.multiply %whole, \
          %half {{warpforge.tap = \"{tap}\"}} : {ty}{location}"

@@ -76,12 +76,10 @@ const GRAPH: &str = "models/model.json";
 fn each_damage_has_its_own_message() {
     let broken = Broken(TempDir::new().unwrap());
     let whole = std::fs::read(installed::committed_fixture("tied").model).unwrap();
-    let without = |text: &'static str| {
-        broken.message(|all| all.retain(|(name, _)| !name.contains(text)))
-    };
-    let with = |ending: &str, from: &str, to: &str| {
-        broken.message(|all| replace(all, ending, from, to))
-    };
+    let without =
+        |text: &'static str| broken.message(|all| all.retain(|(name, _)| !name.contains(text)));
+    let with =
+        |ending: &str, from: &str, to: &str| broken.message(|all| replace(all, ending, from, to));
     let short = broken.message(|all| {
         let weight = all.iter_mut().find(|(name, _)| name.ends_with("weight_0"));
         weight.unwrap().1.pop();

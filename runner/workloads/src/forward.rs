@@ -460,7 +460,8 @@ fn lowering(request: &Request, prepared: &Prepared, outputs: &Sides) -> Result<V
     for (name, tensor) in &outcome.outputs {
         let golden = outputs.oracle.as_ref().and_then(|file| read(file, name));
         let relative = golden.and_then(|golden| norm_relative(tensor, &golden));
-        if let Some(relative) = relative.filter(|relative| relative.is_nan() || *relative > LOWERING)
+        if let Some(relative) =
+            relative.filter(|relative| relative.is_nan() || *relative > LOWERING)
         {
             reasons.push(Reason::LoweringDiffers { tensor: name.clone(), relative });
         }

@@ -13,7 +13,6 @@ mod conv;
 mod create;
 mod distance;
 mod embedding;
-mod experts;
 mod fourier;
 mod grouped;
 mod index;
@@ -65,7 +64,6 @@ const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Creation", create::ROWS),
     ("Distances", distance::ROWS),
     ("Embedding", embedding::ROWS),
-    ("Experts", experts::ROWS),
     ("Fourier transforms", fourier::ROWS),
     ("Grouped products", grouped::ROWS),
     ("Indexing", index::ROWS),
