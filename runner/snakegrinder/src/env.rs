@@ -41,7 +41,7 @@ impl Env {
                 Some(val) => val.clone(),
                 None => return refuse("reads a value that no call has made"),
             },
-            Arg::None => Val::None,
+            Arg::None | Arg::Graph(_) => Val::None,
             Arg::Int(n) => Val::Int(*n),
             Arg::Float(x) => Val::Float(*x),
             Arg::Bool(b) => Val::Bool(*b),
@@ -52,7 +52,6 @@ impl Env {
                 Val::List(items.iter().map(|item| self.arg(item)).collect::<Res<_>>()?)
             }
             Arg::MemoryFormat(_) | Arg::Layout(_) | Arg::Device { .. } => Val::Place,
-            Arg::Graph(_) => Val::None,
         })
     }
 }
