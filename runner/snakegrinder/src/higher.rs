@@ -10,7 +10,8 @@ use warpforge_snakeburger::ops::{self, Direction};
 
 use crate::cx::{Out, Res, refuse};
 use crate::emit::{Emitter, V};
-use crate::lower::{Env, Walk, tensor_ty};
+use crate::env::Env;
+use crate::lower::{Walk, tensor_ty};
 use crate::value::Val;
 
 /// The operators that are lowered here.

@@ -11,6 +11,7 @@ pub mod aten;
 mod autocast;
 mod cx;
 mod emit;
+mod env;
 mod flow;
 mod higher;
 mod lookup;

@@ -10,8 +10,9 @@ use warpforge_snakeburger::eval::Num;
 use warpforge_snakeburger::ir::{Attr, DType, Dict, Module, TensorTy};
 use warpforge_snakeburger::verify::{Verified, verify};
 
-use crate::cx::{Cx, Out, Res, Why, element, refuse};
+use crate::cx::{Cx, Out, Res, Why, element};
 use crate::emit::{Emitter, V};
+use crate::env::Env;
 use crate::value::{SlotId, Slots, Val};
 use crate::{aten, autocast, python, schema};
 
@@ -291,54 +292,6 @@ fn results(
     results
 }
 
-/// What each value of a graph stands for.
-pub struct Env {
-    vals: Vec<Option<Val>>,
-    /// Values whose exported types are known to be wrong.
-    doubted: Vec<bool>,
-}
-
-impl Env {
-    pub fn new(graph: &Graph) -> Self {
-        let count = graph.values.len();
-        Self { vals: vec![None; count], doubted: vec![false; count] }
-    }
-
-    fn get(&self, id: ValueId) -> Option<&Val> {
-        self.vals.get(id.index())?.as_ref()
-    }
-
-    pub fn set(&mut self, id: ValueId, val: Val) {
-        self.vals[id.index()] = Some(val);
-    }
-
-    /// Whether the exporter had a wrong idea of what a call reads.
-    fn doubts(&self, node: &Node) -> bool {
-        node.reads().iter().any(|id| self.doubted.get(id.index()) == Some(&true))
-    }
-
-    pub fn arg(&self, arg: &Arg) -> Res<Val> {
-        Ok(match arg {
-            Arg::Value(id) => match self.get(*id) {
-                Some(val) => val.clone(),
-                None => return refuse("reads a value that no call has made"),
-            },
-            Arg::None => Val::None,
-            Arg::Int(n) => Val::Int(*n),
-            Arg::Float(x) => Val::Float(*x),
-            Arg::Bool(b) => Val::Bool(*b),
-            Arg::Complex(re, im) => Val::Complex(*re, *im),
-            Arg::Str(text) | Arg::Operator(text) => Val::Str(text.clone()),
-            Arg::ScalarType(ty) => Val::Type(*ty),
-            Arg::List(items) => {
-                Val::List(items.iter().map(|item| self.arg(item)).collect::<Res<_>>()?)
-            }
-            Arg::MemoryFormat(_) | Arg::Layout(_) | Arg::Device { .. } => Val::Place,
-            Arg::Graph(_) => Val::None,
-        })
-    }
-}
-
 pub struct Walk {
     // Lent to the call at hand.
     e: Option<Emitter>,
@@ -498,8 +451,10 @@ impl Walk {
         if self.depth == 0 {
             e.tap(value, graph.name(id));
         }
-        env.doubted[id.index()] = doubted;
         env.set(id, Val::Tensor(slot));
+        if doubted {
+            env.doubt(id);
+        }
         Ok(())
     }
 
