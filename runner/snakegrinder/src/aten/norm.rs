@@ -6,7 +6,7 @@ use warpforge_snakeburger::ops;
 use super::Lower;
 use super::reduce::mean_of;
 use crate::cx::{Cx, Out, Res, attr_f, attr_i, attr_ints, attrs, refuse};
-use crate::emit::{Emitter, Fold, V, Window};
+use crate::emit::{Emitter, Fold, V};
 use crate::promote;
 
 pub const ROWS: &[(&str, Lower)] = &[
@@ -19,7 +19,6 @@ pub const ROWS: &[(&str, Lower)] = &[
     ("aten::instance_norm", instance_norm),
     ("aten::layer_norm", layer_norm),
     ("aten::native_layer_norm", layer_norm),
-    ("aten::local_response_norm", local_response_norm),
     ("aten::rms_norm", rms_norm),
     ("aten::_fused_rms_norm", rms_norm),
     ("aten::_weight_norm", weight_norm),
@@ -277,27 +276,6 @@ fn batch_norm_by_stats(cx: &mut Cx<'_>, x: V, eps: f64) -> Res {
     let y = cx.e.mul(low, rstd);
     let (weight, bias) = (cx.maybe_tensor("weight")?, cx.maybe_tensor("bias")?);
     let y = affine(&mut cx.e, y, weight, bias, &[1]);
-    Ok(cx.e.convert(y, dtype).into())
-}
-
-/// Divides by a power of the mean square of neighbouring channels.
-fn local_response_norm(cx: &mut Cx<'_>) -> Res {
-    let x = cx.tensor("input")?;
-    let (size, alpha) = (cx.int("size")?, cx.float("alpha")?);
-    let (beta, k) = (cx.float("beta")?, cx.float("k")?);
-    let (wide, dtype) = cx.wide(x);
-    let square = cx.e.mul(wide, wide);
-    let mut window = Window::new(cx.e.rank(x));
-    window.sizes[1] = size;
-    (window.low[1], window.high[1]) = (size / 2, (size - 1) / 2);
-    let sum = cx.e.reduce_window(square, Fold::Add, &window);
-    let divisor = cx.e.like(sum, size as f64);
-    let mean = cx.e.div(sum, divisor);
-    let scaled = cx.e.scale(mean, alpha);
-    let base = cx.e.shift(scaled, k);
-    let exponent = cx.e.like(base, beta);
-    let power = cx.e.same(ops::Power {}, &[base, exponent]);
-    let y = cx.e.div(wide, power);
     Ok(cx.e.convert(y, dtype).into())
 }
 
