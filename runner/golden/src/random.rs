@@ -320,3 +320,99 @@ fn words(stream: Stream, count: u64) -> impl Iterator<Item = u32> {
 fn uniform(word: u32) -> f64 {
     f64::from(word >> 8) * (1.0 / 16_777_216.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: Stream = Stream { seed: 7, step: 2, ordinal: 5 };
+
+    /// Runs an operator of the list on its stream.
+    fn run(name: &str, overload: &str, arguments: &[Value]) -> Vec<Vec<f32>> {
+        let mut library = Library::default();
+        let op = library.find(name, overload).unwrap();
+        let slots = op.bind(arguments, &[]).unwrap();
+        let arguments = Arguments { op: &op, slots: &slots };
+        assert!(!arguments.certain());
+        let run = intercepted(name, overload).expect("on the list");
+        let float = ScalarType::F32;
+        let mut draw = Draw { library: &mut library, stream: STREAM, device: "cpu", float };
+        let results = run(&mut draw, &arguments).unwrap();
+        results.iter().map(|result| floats(&mut library, result)).collect()
+    }
+
+    fn floats(library: &mut Library, value: &Value) -> Vec<f32> {
+        let floats = library.tensor("aten::to", "dtype", &[value.clone(), ScalarType::F32.into()]);
+        let host = floats.unwrap().host().unwrap();
+        let chunks = host.bytes().chunks_exact(4);
+        chunks.map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
+    }
+
+    fn ones(shape: &[i64]) -> Value {
+        let bytes: Vec<u8> = (0..count(shape)).flat_map(|_| 1_f32.to_le_bytes()).collect();
+        Tensor::from_bytes(&bytes, &Layout::dense(ScalarType::F32, shape)).unwrap().into()
+    }
+
+    #[test]
+    fn every_row_names_an_operator() {
+        for (name, overload, _) in INTERCEPTED {
+            assert!(Library::default().find(name, overload).is_ok(), "{name}.{overload}");
+        }
+    }
+
+    #[test]
+    fn dropout_keeps_what_the_stream_keeps_and_scales_it() {
+        let kept = (0..10).map(|i| if STREAM.keeps(i, 0.25) { 1.0 / 0.75_f32 } else { 0.0 });
+        let kept: Vec<f32> = kept.collect();
+        let arguments = [ones(&[2, 5]), Value::Float(0.25), Value::Bool(true)];
+        for name in ["aten::dropout", "aten::dropout_"] {
+            assert_eq!(run(name, "", &arguments)[0], kept, "{name}");
+        }
+        let arguments = [ones(&[2, 5]), Value::Float(0.25), Value::Bool(true)];
+        let native = run("aten::native_dropout", "", &arguments);
+        assert_eq!(native[0], kept);
+        assert_eq!(native[1], kept.iter().map(|x| x * 0.75).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn feature_dropout_draws_once_for_a_channel() {
+        let arguments = [ones(&[2, 3, 2]), Value::Float(0.5), Value::Bool(true)];
+        let expected = (0..12).map(|i| if STREAM.keeps(i / 2, 0.5) { 2.0 } else { 0.0 });
+        assert_eq!(run("aten::feature_dropout", "", &arguments)[0], expected.collect::<Vec<f32>>());
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_dropout_of_all() {
+        let arguments = [ones(&[3]), Value::Float(1.0), Value::Bool(true)];
+        assert_eq!(run("aten::dropout", "", &arguments)[0], [0.0; 3]);
+        assert_eq!(run("aten::native_dropout", "", &arguments)[0], [0.0; 3]);
+    }
+
+    #[test]
+    fn fills_are_the_streams_numbers() {
+        let size = Value::from(&[7_i64][..]);
+        let uniform: Vec<f32> = (0..7).map(|i| STREAM.uniform(i) as f32).collect();
+        let normal: Vec<f32> = (0..7).map(|i| STREAM.normal(i) as f32).collect();
+        assert_eq!(run("aten::rand", "", std::slice::from_ref(&size))[0], uniform);
+        assert_eq!(run("aten::rand_like", "", &[ones(&[7])])[0], uniform);
+        assert_eq!(run("aten::randn", "", std::slice::from_ref(&size))[0], normal);
+        let shifted = run("aten::normal_", "", &[ones(&[7]), Value::Float(0.0), Value::Float(1.0)]);
+        assert_eq!(shifted[0], normal);
+        let low = [Value::Int(3), Value::Int(6), size];
+        assert!(run("aten::randint", "low", &low)[0].iter().all(|x| (3.0..6.0).contains(x)));
+        let below = [ones(&[7]), Value::Float(0.5)];
+        let hits: Vec<f32> = uniform.iter().map(|u| f32::from(u8::from(*u < 0.5))).collect();
+        assert_eq!(run("aten::bernoulli", "p", &below)[0], hits);
+    }
+
+    #[test]
+    fn attention_without_its_dropped_weights() {
+        // One query and four equal keys: each kept key adds a quarter of its value, doubled.
+        let (query, key) = (ones(&[1, 1, 1, 2]), ones(&[1, 1, 4, 2]));
+        let arguments = [query, key.clone(), key, Value::None, Value::Float(0.5)];
+        let kept = (0..4).filter(|i| STREAM.keeps(*i, 0.5)).count();
+        let expected = kept as f32 * 0.5;
+        let result = run("aten::scaled_dot_product_attention", "", &arguments);
+        assert_eq!(result[0], [expected; 2]);
+    }
+}

@@ -173,8 +173,8 @@ fn the_child_and_what_it_started_end_with_the_session() {
 /// In a process of its own: the signal is for all of it.
 #[test]
 fn a_signal_is_passed_on() {
-    let _alone = alone();
     const ASKED: &str = "WARPFORGE_TEST_SIGNALLED";
+    let _alone = alone();
     if std::env::var_os(ASKED).is_none() {
         let test = std::env::current_exe().unwrap();
         let mut command = std::process::Command::new(test);
