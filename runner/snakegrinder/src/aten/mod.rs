@@ -5,6 +5,7 @@
 
 mod activation;
 mod arithmetic;
+mod assemble;
 mod attention;
 mod cast;
 mod compare;
@@ -40,6 +41,7 @@ pub type Lower = fn(&mut Cx<'_>) -> Res;
 const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Activations", activation::ROWS),
     ("Arithmetic", arithmetic::ROWS),
+    ("Assembly", assemble::ROWS),
     ("Attention", attention::ROWS),
     ("Casts and copies", cast::ROWS),
     ("Comparison and choice", compare::ROWS),
