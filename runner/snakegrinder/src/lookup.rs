@@ -140,7 +140,9 @@ impl Emitter {
         }
         let (index, index_vector_dim) = self.index_vectors(indices);
         let mut sizes = dims.to_vec();
-        axes.iter().for_each(|axis| sizes[*axis] = 1);
+        for axis in axes {
+            sizes[*axis] = 1;
+        }
         let mut collapsed = axes.to_vec();
         collapsed.sort_unstable();
         let op = ops::Gather {

@@ -15,6 +15,9 @@ pub const ROWS: &[(&str, Lower)] = &[
     ("aten::_embedding_bag_forward_only", |cx| embedding_bag(cx, true)),
     ("aten::embedding", |cx| {
         let operands = [cx.tensor("weight")?, cx.tensor("indices")?];
+        if cx.e.rank(operands[0]) != 2 {
+            return refuse(format!("takes rows of {}", cx.e.ty(operands[0])));
+        }
         let outs = cx.composite("aten.embedding", attrs([]), &operands, |e, args| {
             Ok(vec![e.take(args[0], 0, args[1])])
         })?;

@@ -317,7 +317,7 @@ fn take_along_dim(cx: &mut Cx<'_>) -> Res {
         return Ok(cx.e.gather_along(x, 0, index).into());
     };
     let (dims, places) = (cx.e.dims(x).to_vec(), cx.e.dims(index).to_vec());
-    if dims.len() != places.len() {
+    if dims.len() != places.len() || dims.is_empty() {
         return refuse(format!("chooses from {dims:?} by {places:?}"));
     }
     let at = axis(dim, dims.len())?;
@@ -355,9 +355,9 @@ fn select_scatter(cx: &mut Cx<'_>) -> Res {
     let x = cx.tensor("self")?;
     let dims = cx.e.dims(x).to_vec();
     let at = axis(cx.int("dim")?, dims.len())?;
-    let index = cx.int("index")?;
-    let index = if index < 0 { index + dims[at] } else { index };
-    if dims.is_empty() || !(0..dims[at]).contains(&index) {
+    let (index, size) = (cx.int("index")?, dims.get(at).copied().unwrap_or(0));
+    let index = if index < 0 { index + size } else { index };
+    if !(0..size).contains(&index) {
         return refuse(format!("selects {index} of {dims:?}"));
     }
     let mut outer = dims.clone();
@@ -372,7 +372,10 @@ fn slice_scatter(cx: &mut Cx<'_>) -> Res {
     let x = cx.tensor("self")?;
     let dims = cx.e.dims(x).to_vec();
     let at = axis(cx.int("dim")?, dims.len())?;
-    let clamp = |n: i64| (if n < 0 { n + dims[at] } else { n }).clamp(0, dims[at]);
+    let Some(size) = dims.get(at).copied() else {
+        return refuse("slices a tensor without axes");
+    };
+    let clamp = |n: i64| (if n < 0 { n + size } else { n }).clamp(0, size);
     let start = clamp(cx.maybe_int("start")?.unwrap_or(0));
     let end = clamp(cx.maybe_int("end")?.unwrap_or(i64::MAX)).max(start);
     let step = cx.int("step")?;

@@ -5,6 +5,7 @@
 
 mod activation;
 mod arithmetic;
+mod assemble;
 mod attention;
 mod bessel;
 mod cast;
@@ -56,6 +57,7 @@ pub type Lower = fn(&mut Cx<'_>) -> Res;
 const FAMILIES: &[(&str, &[(&str, Lower)])] = &[
     ("Activations", activation::ROWS),
     ("Arithmetic", arithmetic::ROWS),
+    ("Assembly", assemble::ROWS),
     ("Attention", attention::ROWS),
     ("Bessel functions", bessel::ROWS),
     ("Casts and copies", cast::ROWS),

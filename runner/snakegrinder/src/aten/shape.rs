@@ -67,7 +67,7 @@ pub const ROWS: &[(&str, Lower)] = &[
 
 /// Tensors end to end, in their common type. One-dimensional empty ones are left out, as PyTorch
 /// leaves them out.
-fn join(cx: &mut Cx<'_>, tensors: &[V], at: usize) -> Res<V> {
+pub fn join(cx: &mut Cx<'_>, tensors: &[V], at: usize) -> Res<V> {
     let operands: Vec<Operand> = tensors.iter().map(|t| Operand::Tensor(*t)).collect();
     let dtype = cx.common(&operands);
     let all: Vec<V> = tensors
