@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::commands::{completions, config, conformance, doctor, hlo, man, schema, system};
+use crate::commands::{
+    completions, config, conformance, doctor, hlo, man, schema, system, validate,
+};
 use crate::settings::{Color, Flag};
 
 const EXAMPLES: &str = "\
@@ -20,6 +22,9 @@ Examples:
   A StableHLO program: is it valid, and what does it compute?
     warpforge hlo check model.mlir
     warpforge hlo run model.mlir --inputs x.safetensors --outputs y.safetensors
+
+  Do two runs hold the same numbers?
+    warpforge validate --golden golden.safetensors --candidate ours.safetensors
 
   Which settings are in force, and which file, variable or flag set them:
     warpforge config show
@@ -79,6 +84,7 @@ pub enum Command {
     System(system::Args),
     Hlo(hlo::Args),
     Conformance(conformance::Args),
+    Validate(validate::Args),
     Config(config::Args),
     Completions(completions::Args),
     Man(man::Args),

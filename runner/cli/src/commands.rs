@@ -8,6 +8,7 @@ pub mod hlo;
 pub mod man;
 pub mod schema;
 pub mod system;
+pub mod validate;
 
 use crate::args::{Command, Global};
 use crate::exit::Exit;
@@ -35,6 +36,7 @@ pub fn needs_configuration(command: &Command) -> bool {
         | Command::System(_)
         | Command::Hlo(_)
         | Command::Conformance(_)
+        | Command::Validate(_)
         | Command::Config(_) => true,
         Command::Completions(_) | Command::Man(_) | Command::Schema(_) => false,
     }
@@ -47,6 +49,7 @@ pub fn run(command: &Command, context: &Context<'_>, ui: &mut Ui) -> anyhow::Res
         Command::Config(args) => config::run(args, context, ui),
         Command::Hlo(args) => hlo::run(args, ui),
         Command::Conformance(args) => conformance::run(args, ui),
+        Command::Validate(args) => validate::run(args, ui),
         Command::Completions(args) => completions::run(args, ui),
         Command::Man(args) => man::run(args, ui),
         Command::Schema(args) => schema::run(args, ui),
