@@ -7,6 +7,7 @@ use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcom
 
 use crate::commands::{
     compile, completions, config, conformance, doctor, hlo, man, model, run, schema, system,
+    validate,
 };
 use crate::settings::{Color, Flag};
 
@@ -22,6 +23,9 @@ Examples:
   A StableHLO program: is it valid, and what does it compute?
     warpforge hlo check model.mlir
     warpforge hlo run model.mlir --inputs x.safetensors --outputs y.safetensors
+
+  Do two runs hold the same numbers?
+    warpforge validate --golden golden.safetensors --candidate ours.safetensors
 
   Which settings are in force, and which file, variable or flag set them:
     warpforge config show
@@ -84,6 +88,7 @@ pub enum Command {
     Compile(compile::Args),
     Hlo(hlo::Args),
     Conformance(conformance::Args),
+    Validate(validate::Args),
     Config(config::Args),
     Completions(completions::Args),
     Man(man::Args),

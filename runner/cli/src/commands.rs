@@ -11,6 +11,7 @@ pub mod model;
 pub mod run;
 pub mod schema;
 pub mod system;
+pub mod validate;
 
 use crate::args::{Command, Global};
 use crate::exit::Exit;
@@ -41,6 +42,7 @@ pub fn needs_configuration(command: &Command) -> bool {
         | Command::Compile(_)
         | Command::Hlo(_)
         | Command::Conformance(_)
+        | Command::Validate(_)
         | Command::Config(_) => true,
         Command::Completions(_) | Command::Man(_) | Command::Schema(_) => false,
     }
@@ -56,6 +58,7 @@ pub fn run(command: &Command, context: &Context<'_>, ui: &mut Ui) -> anyhow::Res
         Command::Compile(args) => compile::run(args, ui),
         Command::Hlo(args) => hlo::run(args, ui),
         Command::Conformance(args) => conformance::run(args, ui),
+        Command::Validate(args) => validate::run(args, ui),
         Command::Completions(args) => completions::run(args, ui),
         Command::Man(args) => man::run(args, ui),
         Command::Schema(args) => schema::run(args, ui),

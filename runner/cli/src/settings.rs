@@ -5,7 +5,7 @@
 mod environment;
 mod file;
 mod list;
-mod nearest;
+pub mod nearest;
 mod problem;
 mod resolve;
 mod value;

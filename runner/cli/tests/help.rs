@@ -6,8 +6,17 @@ use std::process::Stdio;
 
 use common::{Scratch, outcome};
 
-const VERBS: [&str; 8] =
-    ["doctor", "system", "hlo", "conformance", "config", "completions", "man", "schema"];
+const VERBS: [&str; 9] = [
+    "doctor",
+    "system",
+    "hlo",
+    "conformance",
+    "validate",
+    "config",
+    "completions",
+    "man",
+    "schema",
+];
 const HLO_VERBS: [&str; 4] = ["check", "fmt", "run", "stats"];
 
 fn snapshot(name: &str, args: &[&str]) {
@@ -87,7 +96,7 @@ fn manual_pages_exist_for_every_verb() {
     assert!(page.starts_with(".ie") && VERBS.iter().all(|verb| page.contains(verb)), "{page}");
 
     let (code, out, _) = scratch.run(&["man", "--out", "pages"]);
-    assert_eq!((code, out.as_str()), (0, "14 pages written to pages\n"));
+    assert_eq!((code, out.as_str()), (0, "15 pages written to pages\n"));
     for verb in
         VERBS.iter().copied().chain(["config-show", "hlo-check", "hlo-fmt", "hlo-run", "hlo-stats"])
     {
@@ -99,7 +108,7 @@ fn manual_pages_exist_for_every_verb() {
             "page of {verb}:\n{page}"
         );
     }
-    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 14);
+    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 15);
 }
 
 #[test]
@@ -150,6 +159,13 @@ fn committed_schemas_are_current() {
     names.sort();
     assert_eq!(
         names,
-        ["config.json", "conformance.json", "doctor.json", "stats.json", "system.json"]
+        [
+            "config.json",
+            "conformance.json",
+            "doctor.json",
+            "report.json",
+            "stats.json",
+            "system.json"
+        ]
     );
 }

@@ -221,7 +221,8 @@ impl Parity {
         if !confronted && reasons.is_empty() {
             reasons.push(Reason::NothingCompared);
         }
-        reasons.extend(tensors.iter().flat_map(|tensor| tensor.reasons.iter().cloned()));
+        let sorted = worst_first(&tensors).into_iter();
+        reasons.extend(sorted.flat_map(|tensor| tensor.reasons.iter().cloned()));
         reasons.sort_by_key(|reason| std::cmp::Reverse(reason.verdict()));
         let verdicts = reasons.iter().map(Reason::verdict).chain([Verdict::Pass]);
         let verdict = Verdict::gravest(verdicts);
@@ -256,9 +257,13 @@ fn summary(
     elements: u64,
 ) -> String {
     let Some(first) = reasons.first() else {
-        let (tensors, s) = (tensors.len(), if tensors.len() == 1 { "" } else { "s" });
-        let elements = grouped(elements);
-        return format!("{tensors} tensor{s} with {elements} elements agree within tolerance.");
+        let many = |count: u64, what: &str| match count {
+            1 => format!("1 {what}"),
+            count => format!("{} {what}s", grouped(count)),
+        };
+        let verb = if tensors.len() == 1 { "agrees" } else { "agree" };
+        let (tensors, elements) = (many(tensors.len() as u64, "tensor"), many(elements, "element"));
+        return format!("{tensors} with {elements} {verb} within tolerance.");
     };
     let bad = tensors.iter().filter(|tensor| tensor.verdict == verdict).count();
     if bad > 1 {
@@ -339,7 +344,7 @@ mod tests {
         assert_eq!(of(vec![pair(&[], &[], None)]).reasons, [Reason::NothingCompared]);
         let good = of(vec![pair(&[1.0], &[1.0], None)]);
         assert_eq!(good.verdict, Verdict::Pass);
-        assert_eq!(good.summary, "1 tensor with 1 elements agree within tolerance.");
+        assert_eq!(good.summary, "1 tensor with 1 element agrees within tolerance.");
     }
 
     #[test]

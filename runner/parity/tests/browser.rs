@@ -68,7 +68,7 @@ impl Browser {
         file
     }
 
-    fn run(&self, page: &Path, (width, height): (u32, u32), dark: bool, more: &[String]) -> String {
+    fn run(page: &Path, (width, height): (u32, u32), dark: bool, more: &[String]) -> String {
         let profile = tempfile::tempdir().unwrap();
         let mut command = Command::new(chromium());
         command.args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
@@ -95,7 +95,7 @@ impl Browser {
         let scheme = if dark { "dark" } else { "light" };
         let shot = self.folder.join(format!("{}-{scheme}.png", size.0));
         let frame = self.frame("report.html", size);
-        self.run(&frame, size, dark, &[format!("--screenshot={}", shot.display())]);
+        Self::run(&frame, size, dark, &[format!("--screenshot={}", shot.display())]);
         assert!(std::fs::metadata(&shot).unwrap().len() > 5000, "the screenshot is empty");
 
         // The page forbids scripts, so that the probe needs that line taken out.
@@ -105,7 +105,7 @@ impl Browser {
             .replace("</body>", &format!("<script>{PROBE}</script></body>"));
         std::fs::write(self.folder.join("probed.html"), probed).unwrap();
         let frame = self.frame("probed.html", size);
-        let dom = self.run(&frame, size, dark, &["--dump-dom".to_owned()]);
+        let dom = Self::run(&frame, size, dark, &["--dump-dom".to_owned()]);
         let (_, rest) = dom.split_once("<pre>").expect("the probe ran");
         let text = rest.split_once("</pre>").unwrap().0;
         let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");

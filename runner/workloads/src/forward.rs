@@ -2,9 +2,9 @@
 //!
 //! Golden runs the exported graph twice, as exported and in float64, and Pass 2 runs the lowered
 //! program; all three write down every node's result. The verdict is of the outputs, of what the
-//! model changed in place, and of every intermediate that both sides have. An intermediate that
-//! misses its tolerance but lies as near to the float64 result as golden's own does not count
-//! against a run: that is what arithmetic of the format looks like.
+//! model changed in place, and of every intermediate that both sides have. A tensor that misses
+//! its tolerance but lies as near to the float64 result as golden's own does not count against a
+//! run: that is what arithmetic of the format looks like.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use warpforge_golden_protocol as protocol;
 use warpforge_parity::bundle::{self, Writer};
+use warpforge_parity::compare::{Dtype, Tensor};
 use warpforge_parity::file::TensorFile;
 use warpforge_parity::judge::{Parity, Settings, TensorReport, judge_pair};
 use warpforge_parity::localise::{Bounds, Measured, Node, ToOracle, localise};
@@ -362,17 +363,39 @@ impl Sides {
                 let golden = self.golden.as_ref().and_then(|f| f.tensor(name));
                 let candidate = self.candidate.as_ref().and_then(|f| f.tensor(name));
                 let oracle = self.oracle.as_ref().and_then(|f| f.tensor(name));
-                match (golden, candidate) {
-                    (Some(golden), Some(candidate)) => {
-                        judge_pair(&label, kind, &golden, &candidate, oracle.as_ref(), settings)
-                    }
-                    _ => absent(&label, kind, Reason::NothingCompared),
-                }
+                let (Some(golden), Some(candidate)) = (golden, candidate) else {
+                    return absent(&label, kind, Reason::NothingCompared);
+                };
+                // Infinity that float64 has too is what the model means, such as a mask's.
+                let meant = oracle.as_ref().is_some_and(|oracle| {
+                    let count = nonfinite(oracle);
+                    count > 0 && count == nonfinite(&golden)
+                });
+                let settings =
+                    Settings { expect_nonfinite: settings.expect_nonfinite || meant, ..*settings };
+                judge_pair(&label, kind, &golden, &candidate, oracle.as_ref(), &settings)
             }
             (true, false) => absent(&label, kind, Reason::MissingTensor { tensor: label.clone() }),
             (false, _) => absent(&label, kind, Reason::ExtraTensor { tensor: label.clone() }),
         }
     }
+}
+
+/// How many elements are NaN or infinite.
+fn nonfinite(tensor: &Tensor<'_>) -> usize {
+    let exponent = |bytes: &[u8], mask: u64| {
+        let mut wide = [0u8; 8];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(wide) & mask == mask
+    };
+    let (size, mask) = match tensor.dtype {
+        Dtype::F64 => (8, 0x7ff0_0000_0000_0000),
+        Dtype::F32 => (4, 0x7f80_0000),
+        Dtype::BF16 => (2, 0x7f80),
+        Dtype::F16 => (2, 0x7c00),
+        _ => return 0,
+    };
+    tensor.data.chunks_exact(size).filter(|bytes| exponent(bytes, mask)).count()
 }
 
 fn absent(name: &str, kind: Kind, reason: Reason) -> TensorReport {
@@ -402,6 +425,7 @@ fn compare(request: &Request, prepared: &Prepared, golden: &Golden) -> Result<Re
     let buffers = Sides::open(&request.out, BUFFERS)?;
     let mut judged = outputs.judge_all(Kind::Outputs, "", settings);
     judged.extend(buffers.judge_all(Kind::Weights, "buffers/", settings));
+    judged = judged.into_iter().map(forgive).collect();
     let activations = Sides::open(&request.out, &bundle::activations(0))?;
     let taps = &prepared.signature.taps;
     let mut layers = Vec::with_capacity(taps.len());
@@ -478,7 +502,8 @@ fn lowering(request: &Request, prepared: &Prepared, outputs: &Sides) -> Result<V
     Ok(reasons)
 }
 
-/// An intermediate as near to the oracle as golden's own error allows has not diverged.
+/// A tensor as near to the oracle as golden's own error allows has not diverged, even where single
+/// elements miss the tolerance: in deep models float32 itself does.
 fn forgive(mut report: TensorReport) -> TensorReport {
     let holds = report.statistics.as_ref().and_then(|all| all.oracle).is_some_and(|o| o.holds);
     if holds {

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use warpforge_bench::system::System;
+use warpforge_parity::report::Report;
 
 use super::{config, conformance, hlo, man, model};
 use crate::doctor;
@@ -48,6 +49,7 @@ const SCHEMAS: &[Row] = &[
     },
     Row { name: "doctor", doc: "warpforge doctor --json", schema: of::<doctor::Report> },
     Row { name: "model", doc: "warpforge model inspect --json", schema: of::<model::Inspection> },
+    Row { name: "report", doc: "warpforge validate --json, report.json", schema: of::<Report> },
     Row { name: "stats", doc: "warpforge hlo stats --json", schema: of::<hlo::Stats> },
     Row { name: "system", doc: "warpforge system --json", schema: of::<System> },
 ];

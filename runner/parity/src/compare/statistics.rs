@@ -51,10 +51,11 @@ pub struct Statistics {
     pub golden_rms: f64,
     /// The smallest rtol that would pass with this atol; none if no rtol would.
     pub needed_rtol: Option<f64>,
-    /// The smallest atol that would pass with this rtol.
-    pub needed_atol: f64,
+    /// The smallest atol that would pass with this rtol; none if no atol would, because an element
+    /// is not finite.
+    pub needed_atol: Option<f64>,
     /// The largest error as a multiple of what the tolerance allows at its element; none if that
-    /// is nothing.
+    /// is nothing, or an element is not finite.
     pub tolerance_used: Option<f64>,
     /// The element that is furthest outside its tolerance or nearest to it; none if all are equal.
     pub worst: Option<Worst>,
@@ -143,6 +144,8 @@ pub(super) fn finish(
     let root = |squares: f64| mean(squares).sqrt();
     let different = bad.elements - bad.same;
     let not_finite = if options.expect_nonfinite { different } else { bad.elements };
+    // No tolerance makes NaN equal.
+    let attainable = |value: f64| Some(value).filter(|v| v.is_finite() && not_finite == 0);
     Statistics {
         count: partial.count,
         mismatches: partial.mismatches + not_finite,
@@ -161,9 +164,9 @@ pub(super) fn finish(
         cosine: cosine(partial),
         sqnr_db: decibels(partial),
         golden_rms: root(partial.golden_squared),
-        needed_rtol: records.rtol.is_finite().then_some(records.rtol),
-        needed_atol: records.atol,
-        tolerance_used: records.used.is_finite().then_some(records.used),
+        needed_rtol: attainable(records.rtol),
+        needed_atol: attainable(records.atol),
+        tolerance_used: attainable(records.used),
         worst: worst(partial, values, golden.shape, options),
         ulps: buckets(partial),
         nonfinite: NonFiniteCounts {

@@ -30,9 +30,9 @@ pub(crate) trait Groups: Sync {
     fn visit(&self, i: usize, visit: Visit<'_>) -> EvalResult<()>;
 }
 
-/// The longest fold of floats that rounds at every step, as the region says. A longer one is
-/// accumulated in f64 and rounded once: thousands of roundings would say more about the order,
-/// which is free, than about the sum.
+/// The longest fold of narrow floats that rounds at every step, as the region says. A longer one,
+/// and any of float32, is accumulated in f64 and rounded once: roundings on the way would say more
+/// about the order, which is free, than about the sum.
 const LONG: usize = 256;
 
 /// Elements that may pass between two looks at the clock.
@@ -126,17 +126,13 @@ fn fold_row(
     let tensor = match (row.float, row.int) {
         (Fun::Two(f), _) if dtype.is_float() => {
             let (values, init) = (input.floats(), init.float());
-            // Rounding to f32 is worth a loop of its own: most reductions are of f32.
-            let each_step = (groups.size() <= LONG).then_some(dtype);
+            let each_step =
+                Some(dtype).filter(|dtype| groups.size() <= LONG && dtype.bits() < 32);
             let folded = in_tasks(ty, groups, |i| {
                 noted(
                     &failed,
                     match each_step {
-                        None | Some(DType::F64) => fold_values(cx, groups, i, &values, init, f),
-                        Some(DType::F32) => {
-                            let rounded = |x, y| f64::from(f(x, y) as f32);
-                            fold_values(cx, groups, i, &values, init, rounded)
-                        }
+                        None => fold_values(cx, groups, i, &values, init, f),
                         Some(dtype) => {
                             let rounded = |x, y| format::round_to(dtype, f(x, y));
                             fold_values(cx, groups, i, &values, init, rounded)

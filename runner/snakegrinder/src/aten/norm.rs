@@ -1,6 +1,6 @@
 //! Normalisation. Statistics are taken in the wide type and the result is rounded once.
 
-use warpforge_snakeburger::ir::Attr;
+use warpforge_snakeburger::ir::{Attr, DType};
 use warpforge_snakeburger::ops;
 
 use super::Lower;
@@ -96,7 +96,7 @@ fn rms_norm(cx: &mut Cx<'_>) -> Res {
     let x = cx.tensor("input")?;
     let shape = cx.ints("normalized_shape")?;
     let own = match cx.e.dtype(x) {
-        warpforge_snakeburger::ir::DType::F64 => f64::EPSILON,
+        DType::F64 => f64::EPSILON,
         _ => f64::from(f32::EPSILON),
     };
     let eps = cx.maybe_float("eps")?.unwrap_or(own);
@@ -228,8 +228,8 @@ fn update_statistics(cx: &mut Cx<'_>, x: V, mean: V, squares: V, momentum: f64) 
         }
         let slot = cx.slot(name)?;
         let old = cx.read(slot);
-        let wide = cx.e.dtype(new);
-        let old = cx.e.convert(old, wide);
+        // A value per channel: float64 costs nothing and rounds once, like PyTorch's kernel.
+        let (old, new) = (cx.e.convert(old, DType::F64), cx.e.convert(new, DType::F64));
         let (old, new) = (cx.e.scale(old, 1.0 - momentum), cx.e.scale(new, momentum));
         let sum = cx.e.add(new, old);
         cx.write(slot, sum)?;

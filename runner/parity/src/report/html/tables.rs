@@ -98,7 +98,7 @@ fn numbers(page: &mut String, found: &Statistics) {
         Short(found.max_abs).to_string(),
         short(found.norm_relative),
         short(found.needed_rtol),
-        Short(found.needed_atol).to_string(),
+        short(found.needed_atol),
         used,
         found.cosine.map_or_else(none, cosine),
         found.sqnr_db.map_or_else(|| "exact".to_owned(), |db| format!("{db:.0} dB")),
