@@ -319,11 +319,6 @@ impl Cx<'_> {
 
     // Axes.
 
-    /// An axis counted from the front.
-    pub fn axis(&self, dim: i64, rank: usize) -> Res<usize> {
-        axis(dim, rank)
-    }
-
     /// The axes of an argument; none given means all.
     pub fn axes_or_all(&self, name: &str, rank: usize) -> Res<Vec<usize>> {
         match self.maybe_ints(name)? {

@@ -212,13 +212,12 @@ impl Emitter {
     ) -> Result<Vec<V>, E> {
         let types: Vec<TensorTy> = operands.iter().map(|value| self.ty(*value).clone()).collect();
         let key = format!("{name} {attributes:?} {types:?}");
-        let symbol = match self.by_key.get(&key) {
-            Some(symbol) => symbol.clone(),
-            None => {
-                let symbol = self.helper(name, &types, body)?;
-                self.by_key.insert(key, symbol.clone());
-                symbol
-            }
+        let symbol = if let Some(symbol) = self.by_key.get(&key) {
+            symbol.clone()
+        } else {
+            let symbol = self.helper(name, &types, body)?;
+            self.by_key.insert(key, symbol.clone());
+            symbol
         };
         let helper = self.helpers.iter().find(|func| func.name == symbol);
         let results: Vec<TensorTy> = helper
@@ -463,7 +462,9 @@ impl Emitter {
         let mut dims: Vec<i64> = self.dims(value).to_vec();
         let mut at = at.to_vec();
         at.sort_unstable();
-        at.iter().for_each(|axis| dims.insert(*axis, 1));
+        for axis in at {
+            dims.insert(axis, 1);
+        }
         self.reshape(value, &dims)
     }
 
@@ -530,10 +531,8 @@ impl Emitter {
 
     fn fold_start(fold: Fold, dtype: DType) -> Num {
         match (fold, dtype) {
-            (Fold::Add | Fold::Or, DType::I1) => Num::B(false),
-            (Fold::Mul | Fold::And, DType::I1) => Num::B(true),
-            (Fold::Max, DType::I1) => Num::B(false),
-            (Fold::Min, DType::I1) => Num::B(true),
+            (Fold::Add | Fold::Or | Fold::Max, DType::I1) => Num::B(false),
+            (Fold::Mul | Fold::And | Fold::Min, DType::I1) => Num::B(true),
             (Fold::Add | Fold::Or, _) => Num::I(0).fit(dtype),
             (Fold::Mul | Fold::And, _) => Num::I(1).fit(dtype),
             (Fold::Max, dtype) if dtype.is_int() => Num::I(dtype.int_range().0 as i64),
@@ -584,7 +583,9 @@ impl Emitter {
     /// A reduction whose axes stay with size one.
     pub fn reduce_keep(&mut self, value: V, fold: Fold, axes: &[usize]) -> V {
         let mut dims = self.dims(value);
-        axes.iter().for_each(|axis| dims[*axis] = 1);
+        for axis in axes {
+            dims[*axis] = 1;
+        }
         let reduced = self.reduce(value, fold, axes);
         self.reshape(reduced, &dims)
     }

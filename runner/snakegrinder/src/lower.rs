@@ -1,6 +1,7 @@
 //! The walk over a graph: arguments in, one call after another, results out.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use warpforge_pt2::{
     Arg, Call, Graph, InputKind, Model, Node, OutputKind, Produces, TensorMeta, ValueId,
@@ -116,12 +117,12 @@ fn list(all: &[Unsupported]) -> String {
     let mut text = format!("{} of the model's operators cannot be lowered:", all.len());
     for one in all {
         let times = if one.count == 1 { String::new() } else { format!(" ({} times)", one.count) };
-        text.push_str(&format!("\n  {}{times}: {}", one.call, one.why));
+        let _ = write!(text, "\n  {}{times}: {}", one.call, one.why);
         if !one.module.is_empty() {
-            text.push_str(&format!(", in {}", one.module));
+            let _ = write!(text, ", in {}", one.module);
         }
         if let Some(source) = &one.source {
-            text.push_str(&format!(", at {source}"));
+            let _ = write!(text, ", at {source}");
         }
     }
     text
@@ -158,13 +159,13 @@ pub fn lower(model: &Model, _: &Options) -> Result<Program, Error> {
     }
     let (mut e, mut slots) = walk.into_parts();
     let results = results(model, &env, &arguments, &owners, &mut e, &mut slots);
-    finish(e, arguments, results)
+    finish(e, arguments, &results)
 }
 
 fn finish(
     e: Emitter,
     arguments: Vec<Argument>,
-    results: Vec<(ResultKind, Box<str>, V)>,
+    results: &[(ResultKind, Box<str>, V)],
 ) -> Result<Program, Error> {
     let text = |name: &str, value: &str| (name.into(), Attr::Str(value.into()));
     let argument_attrs: Vec<Dict> = arguments

@@ -102,7 +102,7 @@ fn common(a: DType, b: DType) -> DType {
     }
     let (a, b) = if category(a) <= category(b) { (a, b) } else { (b, a) };
     match (category(a), category(b)) {
-        (0, _) => b,
+        (0, _) | (1, 2 | 3) => b,
         (1, 1) => match (a, b) {
             // Unsigned and signed of the same width meet in the next wider signed type.
             (D::U8, D::S8) | (D::S8, D::U8) => D::S16,
@@ -116,7 +116,6 @@ fn common(a: DType, b: DType) -> DType {
                 }
             }
         },
-        (1, _) => b,
         (2, 2) => match (a.bits(), b.bits()) {
             (16, 16) => D::F32,
             (x, y) if x > y => a,

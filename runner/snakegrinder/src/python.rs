@@ -53,7 +53,6 @@ fn of_ints(name: &str, args: &[i64]) -> Option<Val> {
         }
         ("pow", [a, b]) if *b >= 0 => Val::Int(a.checked_pow(u32::try_from(*b).ok()?)?),
         ("neg", [a]) => Val::Int(-a),
-        ("pos", [a]) => Val::Int(*a),
         ("abs" | "sym_abs", [a]) => Val::Int(a.abs()),
         ("sym_max" | "max", list) if !list.is_empty() => Val::Int(*list.iter().max()?),
         ("sym_min" | "min", list) if !list.is_empty() => Val::Int(*list.iter().min()?),
@@ -70,7 +69,7 @@ fn of_ints(name: &str, args: &[i64]) -> Option<Val> {
         ("ge", [a, b]) => Val::Bool(a >= b),
         ("not_" | "sym_not", [a]) => Val::Bool(*a == 0),
         ("sym_ite", [c, a, b]) => Val::Int(if *c != 0 { *a } else { *b }),
-        ("sym_int" | "trunc" | "floor" | "ceil" | "int", [a]) => Val::Int(*a),
+        ("pos" | "sym_int" | "trunc" | "floor" | "ceil" | "int", [a]) => Val::Int(*a),
         _ => return None,
     })
 }

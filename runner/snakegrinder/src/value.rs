@@ -196,7 +196,7 @@ impl View {
             View::Expand(dims) if e.dims(whole)[..] == dims[..] => Some(part),
             View::Expand(_) => None,
             View::Diagonal { offset, first, second } => {
-                put_diagonal(e, whole, part, *offset, *first, *second)
+                Some(put_diagonal(e, whole, part, *offset, *first, *second))
             }
             View::Part { imaginary } => {
                 let other = View::Part { imaginary: !imaginary }.take(e, whole);
@@ -256,14 +256,7 @@ fn diagonal(e: &mut Emitter, whole: V, offset: i64, first: usize, second: usize)
     e.slice_axis(flat, rank - 2, start, limit, columns + 1)
 }
 
-fn put_diagonal(
-    e: &mut Emitter,
-    whole: V,
-    part: V,
-    offset: i64,
-    first: usize,
-    second: usize,
-) -> Option<V> {
+fn put_diagonal(e: &mut Emitter, whole: V, part: V, offset: i64, first: usize, second: usize) -> V {
     let dims = e.dims(whole);
     let rank = dims.len();
     let rest = (0..rank).filter(|axis| *axis != first && *axis != second);
@@ -282,5 +275,5 @@ fn put_diagonal(
     let changed = e.reshape(changed, &moved_dims);
     let mut inverse = vec![0; rank];
     order.iter().enumerate().for_each(|(to, from)| inverse[*from] = to);
-    Some(e.transpose(changed, &inverse))
+    e.transpose(changed, &inverse)
 }

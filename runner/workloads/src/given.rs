@@ -99,8 +99,7 @@ fn bound(graph: &Graph, value: ValueId) -> Option<i64> {
             found
         };
         let size = match name.trim_start_matches("aten::") {
-            "embedding" if reads("indices") => size_of(graph, node, "weight", 0),
-            "embedding_bag" if reads("indices") => size_of(graph, node, "weight", 0),
+            "embedding" | "embedding_bag" if reads("indices") => size_of(graph, node, "weight", 0),
             "cross_entropy_loss" | "nll_loss" | "nll_loss_nd" if reads("target") => {
                 size_of(graph, node, "self", 1)
             }

@@ -114,7 +114,7 @@ fn weight(model: &Model, name: &str) -> Result<Tensor, Error> {
     let data = if stored.is_dense() && stored.dtype != ScalarType::Bool {
         Buffer::lent(std::sync::Arc::new(Dense(stored)))
     } else {
-        Buffer::from_slice(&*stored.elements())
+        Buffer::from_slice(&stored.elements())
     };
     Ok(Tensor { ty, data })
 }

@@ -104,7 +104,9 @@ impl Stream {
         file.write_all(&header).map_err(io)?;
         let start = 8 + header.len() as u64;
         file.set_len(start + at).map_err(io)?;
-        places.values_mut().for_each(|(place, _)| *place += start);
+        for (place, _) in places.values_mut() {
+            *place += start;
+        }
         Ok(Self { path: path.into(), beside, file, places })
     }
 

@@ -161,12 +161,11 @@ fn explain(error: warpforge_workloads::Error) -> anyhow::Error {
     use warpforge_workloads::Error as E;
     let help = match &error {
         E::Model(_) => "docs/exporting.md shows how a model is exported",
-        E::Lower(warpforge_snakegrinder::Error::Wrong(_)) => return error.into(),
+        E::Lower(warpforge_snakegrinder::Error::Wrong(_)) | E::Golden(_) => return error.into(),
         E::Lower(_) => "docs/aten-coverage.md lists the operators that can be lowered",
         E::Inputs(_) => "`warpforge model inspect` lists the inputs and their types",
         E::Program(_) | E::File { .. } | E::Tensors(_) => "`warpforge hlo check` checks a program",
         E::Io { .. } | E::Bundle(_) => "name files that can be read and a folder to write to",
-        E::Golden(_) => return error.into(),
     };
     Misuse::new(error.to_string(), help).into()
 }

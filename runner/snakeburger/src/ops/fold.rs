@@ -126,8 +126,7 @@ fn fold_row(
     let tensor = match (row.float, row.int) {
         (Fun::Two(f), _) if dtype.is_float() => {
             let (values, init) = (input.floats(), init.float());
-            let each_step =
-                Some(dtype).filter(|dtype| groups.size() <= LONG && dtype.bits() < 32);
+            let each_step = Some(dtype).filter(|dtype| groups.size() <= LONG && dtype.bits() < 32);
             let folded = in_tasks(ty, groups, |i| {
                 noted(
                     &failed,

@@ -91,8 +91,8 @@ pub const ROWS: &[(&str, Lower)] = &[
     ("aten::round", round),
     ("aten::rsqrt", |cx| unary(cx, ops::Rsqrt::default())),
     ("aten::rsub", |cx| sum(cx, true)),
-    ("aten::sgn", |cx| same_type(cx, ops::Sign {})),
-    ("aten::sign", |cx| same_type(cx, ops::Sign {})),
+    ("aten::sgn", sign),
+    ("aten::sign", sign),
     ("aten::sin", |cx| unary(cx, ops::Sine::default())),
     ("aten::sinc", |cx| {
         unary_by(cx, |e, x| {
@@ -156,6 +156,22 @@ fn same_type(cx: &mut Cx<'_>, op: impl Into<Op>) -> Res {
         return Ok(x.into());
     }
     Ok(cx.e.same(op, &[x]).into())
+}
+
+/// PyTorch's sign of a NaN is zero.
+fn sign(cx: &mut Cx<'_>) -> Res {
+    let x = cx.tensor("self")?;
+    let dtype = cx.e.dtype(x);
+    if dtype.is_bool() {
+        return Ok(x.into());
+    }
+    let sign = cx.e.same(ops::Sign {}, &[x]);
+    if !dtype.is_float() {
+        return Ok(sign.into());
+    }
+    let number = cx.e.compare(Direction::Eq, x, x);
+    let zero = cx.e.like(x, 0.0);
+    Ok(cx.e.select(number, sign, zero).into())
 }
 
 fn scaled(cx: &mut Cx<'_>, factor: f64) -> Res {

@@ -31,7 +31,7 @@ pub const ROWS: &[(&str, Lower)] = &[
     ("aten::sym_size", |cx| {
         let x = cx.tensor("self")?;
         let dims = cx.e.dims(x);
-        let at = cx.axis(cx.int("dim")?, dims.len())?;
+        let at = crate::cx::axis(cx.int("dim")?, dims.len())?;
         Ok(Out::Val(crate::value::Val::Int(dims[at])))
     }),
     ("aten::to", to),

@@ -71,16 +71,18 @@ pub fn reduce(e: &mut Emitter, loss: V, reduction: i64) -> Res<V> {
     let dtype = e.dtype(loss);
     let dims = e.dims(loss);
     let axes: Vec<usize> = (0..dims.len()).collect();
-    let x = e.convert(loss, promote::wide(dtype));
+    // One number in the end: in float64 it is rounded once, not at every step on the way.
+    let x = e.convert(loss, DType::F64);
     let sum = e.reduce(x, Fold::Add, &axes);
-    Ok(match reduction {
+    let total = match reduction {
         1 => {
             let count = e.like(sum, dims.iter().product::<i64>() as f64);
             e.div(sum, count)
         }
         2 => sum,
         other => return refuse(format!("has reduction {other}")),
-    })
+    };
+    Ok(e.convert(total, promote::wide(dtype)))
 }
 
 /// A loss of two tensors' elements, then the reduction. Elements are rounded to the tensors' type

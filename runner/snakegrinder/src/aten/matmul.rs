@@ -55,7 +55,7 @@ pub const ROWS: &[(&str, Lower)] = &[
         let dtype = cx.common(&[a, b]);
         let both = cx.together(&[a, b], promote::wide(dtype))?;
         let product = cx.e.mul(both[0], both[1]);
-        let at = cx.axis(cx.int("dim")?, cx.e.rank(product))?;
+        let at = crate::cx::axis(cx.int("dim")?, cx.e.rank(product))?;
         let sum = cx.e.reduce(product, Fold::Add, &[at]);
         Ok(cx.e.convert(sum, dtype).into())
     }),
@@ -269,25 +269,17 @@ fn einsum(cx: &mut Cx<'_>) -> Res {
         let tensor = cx.e.convert(*tensor, dtype);
         terms.push(diagonals(&mut cx.e, tensor, letters));
     }
-    let wanted: Vec<char> = match output {
-        Some(text) => match text.split_once("...") {
-            Some((before, after)) => {
-                before.chars().chain(dots(most)).chain(after.chars()).collect()
-            }
-            None => text.chars().collect(),
-        },
-        None => {
-            let mut once: Vec<char> = Vec::new();
-            let all: Vec<char> = inputs.iter().flat_map(|text| text.chars()).collect();
-            let letters = all.iter().filter(|c| **c != '.');
-            for c in letters {
-                if all.iter().filter(|d| *d == c).count() == 1 {
-                    once.push(*c);
-                }
-            }
-            once.sort_unstable();
-            dots(most).into_iter().chain(once).collect()
-        }
+    let wanted: Vec<char> = if let Some(text) = output {
+        let (before, after) = text.split_once("...").unwrap_or((&text, ""));
+        let hidden = if text.contains("...") { dots(most) } else { Vec::new() };
+        before.chars().chain(hidden).chain(after.chars()).collect()
+    } else {
+        // Without an arrow: the hidden axes, then the letters that occur once, sorted.
+        let all: Vec<char> = inputs.iter().flat_map(|text| text.chars()).collect();
+        let single = |c: &&char| **c != '.' && all.iter().filter(|d| d == c).count() == 1;
+        let mut once: Vec<char> = all.iter().filter(single).copied().collect();
+        once.sort_unstable();
+        dots(most).into_iter().chain(once).collect()
     };
     let mut rest = terms.into_iter();
     let Some(mut left) = rest.next() else { return refuse("has no tensors") };

@@ -4,7 +4,7 @@ use warpforge_snakeburger::ir::DType;
 use warpforge_snakeburger::ops::{self, Direction};
 
 use super::Lower;
-use crate::cx::{Cx, Out, Res, axis, refuse};
+use crate::cx::{Cx, Number, Out, Res, axis, refuse};
 use crate::emit::{Emitter, Fold, V};
 use crate::promote;
 
@@ -31,7 +31,7 @@ pub const ROWS: &[(&str, Lower)] = &[
     ("aten::min", |cx| max_or_min(cx, Fold::Min)),
     ("aten::nansum", nansum),
     ("aten::norm", |cx| {
-        let order = cx.maybe_number("p")?.map_or(2.0, |p| p.float());
+        let order = cx.maybe_number("p")?.map_or(2.0, Number::float);
         norm_of(cx, order)
     }),
     ("aten::prod", prod),
@@ -147,7 +147,7 @@ fn deviation(cx: &mut Cx<'_>, root: bool, with_mean: bool) -> Res {
     let correction = if cx.given("unbiased") {
         f64::from(u8::from(cx.bool("unbiased")?))
     } else if cx.given("correction") {
-        cx.maybe_number("correction")?.map_or(1.0, |n| n.float())
+        cx.maybe_number("correction")?.map_or(1.0, Number::float)
     } else {
         1.0
     };

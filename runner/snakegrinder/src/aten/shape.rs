@@ -6,7 +6,7 @@ use warpforge_snakeburger::ops;
 
 use super::Lower;
 use super::index::which_repeated;
-use crate::cx::{Cx, Operand, Out, Res, axis, broadcast, refuse};
+use crate::cx::{Cx, Number, Operand, Out, Res, axis, broadcast, refuse};
 use crate::emit::{Emitter, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
@@ -289,7 +289,7 @@ fn pad(cx: &mut Cx<'_>) -> Res {
     match &*cx.str("mode")? {
         "constant" => {
             let x = cx.tensor("self")?;
-            let value = cx.maybe_number("value")?.map_or(0.0, |value| value.float());
+            let value = cx.maybe_number("value")?.map_or(0.0, Number::float);
             let pad = cx.ints("pad")?;
             Ok(constant_pad(&mut cx.e, x, &pad, value).into())
         }

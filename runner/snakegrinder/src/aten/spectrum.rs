@@ -14,24 +14,28 @@ use crate::emit::{Emitter, Fold, V};
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::linalg_eigvalsh", |cx| {
         let lower = !cx.str("UPLO")?.eq_ignore_ascii_case("u");
-        let x = real(cx, "self")?;
-        Ok(eigenvalues(&mut cx.e, x, lower)?.into())
+        let (x, dtype) = real(cx, "self")?;
+        let values = eigenvalues(&mut cx.e, x, lower)?;
+        Ok(cx.e.convert(values, dtype).into())
     }),
     ("aten::linalg_svdvals", |cx| {
-        let x = real(cx, "A")?;
-        Ok(singular_values(&mut cx.e, x)?.into())
+        let (x, dtype) = real(cx, "A")?;
+        let values = singular_values(&mut cx.e, x)?;
+        Ok(cx.e.convert(values, dtype).into())
     }),
 ];
 
 /// Convergence is quadratic once it sets in; this many sweeps leave nothing in double precision.
 const SWEEPS: i64 = 15;
 
-fn real(cx: &mut Cx<'_>, name: &str) -> Res<V> {
+/// The matrices in float64, since rotations add up their roundings, and the type they had.
+fn real(cx: &mut Cx<'_>, name: &str) -> Res<(V, DType)> {
     let x = cx.tensor(name)?;
     if cx.e.rank(x) < 2 || !cx.e.dtype(x).is_float() {
         return refuse("takes matrices of real numbers");
     }
-    Ok(x)
+    let dtype = cx.e.dtype(x);
+    Ok((cx.e.convert(x, DType::F64), dtype))
 }
 
 /// Runs `turn` for every pair of places below `n`, sweep after sweep.

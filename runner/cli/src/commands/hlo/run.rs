@@ -162,7 +162,9 @@ fn arguments(module: &Module, func: &Func, args: &Args) -> anyhow::Result<Vec<Va
             return Err(Misuse::new(message, format!("put it into --inputs FILE as {name}")).into());
         };
         // Tied weights may stand in the file under each of their names.
-        own.iter().for_each(|name| drop(named.remove(name)));
+        for name in &own {
+            named.remove(name);
+        }
         values.push(Value::Tensor(fit(tensor, declared, i)?));
     }
     if let Some(name) = named.keys().next() {
