@@ -68,36 +68,62 @@ impl Histogram {
     }
 }
 
-/// Counters that are increased in turn, because a processor that increases the same one twice
-/// in a row has to wait for the first to be stored.
+/// Counts of a chunk, before they are added up.
 pub(super) struct Counters {
+    /// Increased in turn, because a processor that increases the same counter twice in a row has
+    /// to wait for the first to be stored. Their length is a power of two.
     slots: [Vec<u32>; TURNS],
-    buckets: [[u32; BUCKETS]; TURNS],
+    buckets: [u64; BUCKETS],
 }
 
 const TURNS: usize = 4;
+/// Bytes that are counted at once.
+const WIDTH: usize = 64;
 
 impl Counters {
     pub fn new(wide: bool) -> Self {
         let slots = if wide { WIDE_SLOTS } else { NARROW_SLOTS };
-        Self { slots: [(); TURNS].map(|()| vec![0; slots]), buckets: [[0; BUCKETS]; TURNS] }
+        let slots = [(); TURNS].map(|()| vec![0; slots.next_power_of_two()]);
+        Self { slots, buckets: [0; BUCKETS] }
     }
 
     #[inline(always)]
     pub fn count(&mut self, slots: &[u16; BLOCK], buckets: &[u8; BLOCK]) {
-        let [s0, s1, s2, s3] = self.slots.each_mut().map(Vec::as_mut_slice);
+        let mask = self.slots[0].len() - 1;
+        let [s0, s1, s2, s3] = &mut self.slots;
+        // With these bounds no access needs a check.
+        let (s0, s1) = (&mut s0[..=mask], &mut s1[..=mask]);
+        let (s2, s3) = (&mut s2[..=mask], &mut s3[..=mask]);
         for [a, b, c, d] in slots.as_chunks::<TURNS>().0 {
-            s0[usize::from(*a)] += 1;
-            s1[usize::from(*b)] += 1;
-            s2[usize::from(*c)] += 1;
-            s3[usize::from(*d)] += 1;
+            s0[usize::from(*a) & mask] += 1;
+            s1[usize::from(*b) & mask] += 1;
+            s2[usize::from(*c) & mask] += 1;
+            s3[usize::from(*d) & mask] += 1;
         }
-        let [b0, b1, b2, b3] = &mut self.buckets;
-        for [a, b, c, d] in buckets.as_chunks::<TURNS>().0 {
-            b0[usize::from(*a)] += 1;
-            b1[usize::from(*b)] += 1;
-            b2[usize::from(*c)] += 1;
-            b3[usize::from(*d)] += 1;
+        self.count_buckets(buckets);
+    }
+
+    /// Few buckets occur in a block, so that comparing whole vectors with each of them is quicker
+    /// than a counter per element.
+    #[inline(always)]
+    fn count_buckets(&mut self, buckets: &[u8; BLOCK]) {
+        let rows = buckets.as_chunks::<WIDTH>().0;
+        let mut last = [0u8; WIDTH];
+        for row in rows {
+            for l in 0..WIDTH {
+                last[l] = last[l].max(row[l]);
+            }
+        }
+        let last = last.into_iter().max().unwrap_or(0);
+        for bucket in 0..=last {
+            let mut equal = [0u8; WIDTH];
+            for row in rows {
+                for l in 0..WIDTH {
+                    equal[l] += u8::from(row[l] == bucket);
+                }
+            }
+            let equal: u32 = equal.iter().map(|count| u32::from(*count)).sum();
+            self.buckets[usize::from(bucket)] += u64::from(equal);
         }
     }
 
@@ -108,11 +134,7 @@ impl Counters {
                 *sum += u64::from(*count);
             }
         }
-        for buckets in &self.buckets {
-            for (sum, count) in partial.buckets.iter_mut().zip(buckets) {
-                *sum += u64::from(*count);
-            }
-        }
+        partial.buckets = self.buckets;
         partial.errors.counts[0] -= blanks;
         partial.buckets[0] -= blanks;
     }
