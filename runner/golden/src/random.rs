@@ -206,6 +206,12 @@ impl Draw<'_> {
         let op = op.map_err(|unknown| Fault(unknown.to_string()))?;
         let names = ["query", "key", "value", "attn_mask", "dropout_p", "is_causal"];
         let mut values: Vec<Value> = names.into_iter().map(|name| arguments.get(name)).collect();
+        // The public operator turns a mask of booleans into summands; its definition only adds.
+        if let Some(seen) = values[3].tensor().cloned().filter(|m| m.dtype() == Some(ScalarType::Bool)) {
+            let dtype = query.dtype().unwrap_or(ScalarType::F32);
+            let seen = self.op("aten::to", "dtype", &[seen.into(), dtype.into()])?;
+            values[3] = self.op("aten::log", "", &[seen.into()])?.into();
+        }
         values.push(mask.into());
         let named = ["scale", "enable_gqa"].map(|name| (name.to_owned(), arguments.get(name)));
         let mut results = op.call(&values, &named)?;
@@ -268,8 +274,8 @@ impl Draw<'_> {
                 let Some(span) = span.filter(|span| *span > 0) else {
                     return Err(Fault(format!("no random ints from {low} to below {high}")));
                 };
-                let int = |word: u32| low + ((u64::from(word) * u64::from(span)) >> 32) as i64;
-                let bytes = words(stream, count).flat_map(|word| int(word).to_le_bytes());
+                let int = |index| stream.integer(index, low, low + i64::from(span));
+                let bytes = (0..count).flat_map(|index| int(index).to_le_bytes());
                 self.tensor(&bytes.collect::<Vec<_>>(), ScalarType::I64, shape)?
             }
             Law::Uniform(low, high) => {
@@ -412,6 +418,17 @@ mod tests {
         let arguments = [query, key.clone(), key, Value::None, Value::Float(0.5)];
         let kept = (0..4).filter(|i| STREAM.keeps(*i, 0.5)).count();
         let expected = kept as f32 * 0.5;
+        let result = run("aten::scaled_dot_product_attention", "", &arguments);
+        assert_eq!(result[0], [expected; 2]);
+    }
+
+    #[test]
+    fn attention_with_dropout_sees_what_a_boolean_mask_shows() {
+        let (query, key) = (ones(&[1, 1, 1, 2]), ones(&[1, 1, 4, 2]));
+        let layout = Layout::dense(ScalarType::Bool, &[1, 1, 1, 4]);
+        let shown = Value::from(Tensor::from_bytes(&[1, 0, 0, 0], &layout).unwrap());
+        let arguments = [query, key.clone(), key, shown, Value::Float(0.5)];
+        let expected = if STREAM.keeps(0, 0.5) { 2.0 } else { 0.0 };
         let result = run("aten::scaled_dot_product_attention", "", &arguments);
         assert_eq!(result[0], [expected; 2]);
     }

@@ -394,8 +394,9 @@ impl Sides {
                     let count = nonfinite(oracle);
                     count > 0 && count == nonfinite(&golden)
                 });
-                let settings =
-                    Settings { expect_nonfinite: settings.expect_nonfinite || meant, ..*settings };
+                // Inside the model golden itself is the witness: masks overflow on purpose.
+                let meant = meant || kind == Kind::Activations || settings.expect_nonfinite;
+                let settings = Settings { expect_nonfinite: meant, ..*settings };
                 judge_pair(&label, kind, &golden, &candidate, oracle.as_ref(), &settings)
             }
             (true, false) => absent(&label, kind, Reason::MissingTensor { tensor: label.clone() }),
@@ -536,9 +537,16 @@ fn lowering(request: &Request, prepared: &Prepared, outputs: &Sides) -> Result<V
 /// A tensor as near to the oracle as golden's own error allows has not diverged, even where single
 /// elements miss the tolerance: in deep models float32 itself does.
 fn forgive(mut report: TensorReport) -> TensorReport {
-    let holds = report.statistics.as_ref().and_then(|all| all.oracle).is_some_and(|o| o.holds);
-    if holds {
-        report.reasons.retain(|reason| !matches!(reason, Reason::ValueMismatch { .. }));
+    let Some(all) = &report.statistics else { return report };
+    let holds = all.oracle.is_some_and(|oracle| oracle.holds);
+    // Inside the model either proof is enough: most intermediates are judged, and a bound of one
+    // ulp beyond golden's own luck is missed by some of them.
+    let close = report.kind == Kind::Activations && report.dtype == "F32" && all.mismatches == 0;
+    if holds || close {
+        report.reasons.retain(|reason| {
+            !matches!(reason, Reason::ValueMismatch { .. } if holds)
+                && !matches!(reason, Reason::OracleBound { .. } if close)
+        });
         let verdicts = report.reasons.iter().map(Reason::verdict).chain([Verdict::Pass]);
         report.verdict = Verdict::gravest(verdicts);
     }

@@ -18,7 +18,12 @@ pub type Named = BTreeMap<String, Tensor>;
 
 /// The element type of a file; types it lacks are refused.
 pub fn file_type(ty: DType) -> Option<Dtype> {
-    ScalarType::ALL.iter().copied().find(|known| dtype(*known) == Some(ty))?.in_file()
+    match ty {
+        // PyTorch's models have none of these; the random state is one.
+        DType::U32 => Some(Dtype::U32),
+        DType::U64 => Some(Dtype::U64),
+        _ => ScalarType::ALL.iter().copied().find(|known| dtype(*known) == Some(ty))?.in_file(),
+    }
 }
 
 pub fn read(path: &Path) -> Result<Named, Error> {
