@@ -6,9 +6,12 @@ use std::process::Stdio;
 
 use common::{Scratch, outcome};
 
-const VERBS: [&str; 9] = [
+const VERBS: [&str; 12] = [
     "doctor",
     "system",
+    "run",
+    "model",
+    "compile",
     "hlo",
     "conformance",
     "validate",
@@ -38,6 +41,7 @@ fn help_of_every_verb() {
         snapshot(&format!("help-{verb}"), &[verb, "--help"]);
     }
     snapshot("help-config-show", &["config", "show", "--help"]);
+    snapshot("help-model-inspect", &["model", "inspect", "--help"]);
     for verb in HLO_VERBS {
         snapshot(&format!("help-hlo-{verb}"), &["hlo", verb, "--help"]);
     }
@@ -96,7 +100,7 @@ fn manual_pages_exist_for_every_verb() {
     assert!(page.starts_with(".ie") && VERBS.iter().all(|verb| page.contains(verb)), "{page}");
 
     let (code, out, _) = scratch.run(&["man", "--out", "pages"]);
-    assert_eq!((code, out.as_str()), (0, "15 pages written to pages\n"));
+    assert_eq!((code, out.as_str()), (0, "19 pages written to pages\n"));
     for verb in
         VERBS.iter().copied().chain(["config-show", "hlo-check", "hlo-fmt", "hlo-run", "hlo-stats"])
     {
@@ -108,7 +112,7 @@ fn manual_pages_exist_for_every_verb() {
             "page of {verb}:\n{page}"
         );
     }
-    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 15);
+    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 19);
 }
 
 #[test]
@@ -163,6 +167,7 @@ fn committed_schemas_are_current() {
             "config.json",
             "conformance.json",
             "doctor.json",
+            "model.json",
             "report.json",
             "stats.json",
             "system.json"

@@ -207,7 +207,9 @@ impl Draw<'_> {
         let names = ["query", "key", "value", "attn_mask", "dropout_p", "is_causal"];
         let mut values: Vec<Value> = names.into_iter().map(|name| arguments.get(name)).collect();
         // The public operator turns a mask of booleans into summands; its definition only adds.
-        if let Some(seen) = values[3].tensor().cloned().filter(|m| m.dtype() == Some(ScalarType::Bool)) {
+        if let Some(seen) =
+            values[3].tensor().cloned().filter(|m| m.dtype() == Some(ScalarType::Bool))
+        {
             let dtype = query.dtype().unwrap_or(ScalarType::F32);
             let seen = self.op("aten::to", "dtype", &[seen.into(), dtype.into()])?;
             values[3] = self.op("aten::log", "", &[seen.into()])?.into();

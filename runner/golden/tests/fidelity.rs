@@ -63,6 +63,10 @@ fn report(compared: usize, problems: &[String]) {
     assert!(compared > 0, "nothing was compared");
 }
 
+/// Models that PyTorch saves but cannot load again: `ExportedProgram.module()` misses a constant.
+/// The results of the model itself, before export, are compared below all the same.
+const NOT_IN_PYTHON: &[&str] = &["op_packed_weights"];
+
 #[test]
 fn every_fixture_gives_the_bits_that_python_gives() {
     let threads = 2;
@@ -86,6 +90,9 @@ fn every_fixture_gives_the_bits_that_python_gives() {
             Ok(outcome) if is_random(&outcome) => {}
             Ok(_) => {
                 let theirs = folder.path().join(format!("{name}.safetensors"));
+                if !theirs.exists() && NOT_IN_PYTHON.contains(&name) {
+                    continue;
+                }
                 if !theirs.exists() {
                     problems.push(format!("{name}: Python has no result"));
                     continue;

@@ -349,10 +349,11 @@ mod tests {
 
     #[test]
     fn a_missing_golden_is_skipped() {
-        let what = Reason::Absent { what: "libtorch".into(), cure: "cargo xtask setup".into() };
+        let (what, cure) = ("golden needs libtorch".into(), "cargo xtask setup golden".into());
+        let what = Reason::Absent { what, cure };
         let found = Parity::without_comparison(what, Tolerances::default());
         assert_eq!(found.verdict, Verdict::Skipped);
-        assert_eq!(found.summary, "libtorch is missing (cargo xtask setup).");
+        assert_eq!(found.summary, "golden needs libtorch (cargo xtask setup golden).");
     }
 
     #[test]

@@ -91,6 +91,10 @@ impl Golden {
     pub fn start(&self) -> Result<Session, Error> {
         let mut command = Command::new(&self.binary);
         command.env("LD_LIBRARY_PATH", self.library_path());
+        // A busy machine must not change how many threads share a sum, and so its rounding.
+        for name in ["MKL_DYNAMIC", "OMP_DYNAMIC"] {
+            command.env(name, "FALSE");
+        }
         if std::env::var_os("CUBLAS_WORKSPACE_CONFIG").is_none() {
             // Without it cuBLAS may sum in another order each time.
             command.env("CUBLAS_WORKSPACE_CONFIG", ":4096:8");
