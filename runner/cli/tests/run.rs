@@ -49,8 +49,9 @@ fn judge(fixtures: &[Fixture]) {
         for tensor in outputs {
             let all = &tensor["statistics"];
             let number = |key: &str| all[key].as_f64().unwrap();
-            // The largest element is at least the root of the mean square.
-            if number("max_abs") > 1e-5 * number("golden_rms").max(1e-30) * 3.0 {
+            // Golden's own distance from float64 is what no other float32 run can be held below.
+            let noise = all["oracle"]["golden_rmse"].as_f64().unwrap_or(0.0);
+            if number("max_abs") > 3e-5 * number("golden_rms") + 5.0 * noise {
                 problems.push(format!("{name}: {}: {}", tensor["name"], number("max_abs")));
             }
         }
