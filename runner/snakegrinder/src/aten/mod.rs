@@ -122,6 +122,12 @@ pub fn draws(node: &Node) -> bool {
     is_random(&node.call) || recurrent::draws(node)
 }
 
+/// Whether a call yields memory that nobody has written to.
+pub fn is_uninitialised(call: &Call) -> bool {
+    let bare = |name: &str| name.starts_with("aten::empty") || name == "aten::new_empty";
+    matches!(call, Call::Op { name, .. } if bare(name))
+}
+
 /// Whether an operator can be lowered, in place or not.
 pub fn is_known(call: &Call) -> bool {
     match call {
