@@ -4,6 +4,8 @@ use std::io::Write as _;
 use std::panic::{self, PanicHookInfo};
 use std::process::ExitCode;
 
+use warpforge_parity::verdict::Verdict;
+
 /// How a command ended, as the shell sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -17,6 +19,18 @@ pub enum Exit {
     Invalid = 5,
     /// A defect of the program itself, or an operating system that refused something basic.
     Internal = 70,
+}
+
+impl From<Verdict> for Exit {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Pass => Exit::Pass,
+            Verdict::Fail => Exit::Fail,
+            Verdict::Inconclusive => Exit::Inconclusive,
+            Verdict::Skipped => Exit::Skipped,
+            Verdict::Invalid => Exit::Invalid,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use warpforge_parity::bundle::write_beside;
 use warpforge_snakeburger::eval::Tensor;
 use warpforge_snakeburger::ir::{Buffer, DType, TensorTy};
 
@@ -70,9 +71,7 @@ pub fn write(path: &Path, tensors: &Named) -> anyhow::Result<()> {
         views.push((name.as_str(), TensorView::new(dtype, shape, tensor.data.bytes())?));
     }
     let bytes = safetensors::tensor::serialize(views, None)?;
-    let beside = path.with_extension("partial");
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
-    written.with_context(|| format!("cannot write {}", path.display()))
+    write_beside(path, &bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A type the format lacks is written as the bytes it is stored in.

@@ -22,6 +22,6 @@ mod schema;
 mod value;
 
 pub use lower::{
-    Argument, ArgumentKind, Error, Options, Program, ResultInfo, ResultKind, Unsupported, lower,
+    Argument, ArgumentKind, Error, Program, ResultInfo, ResultKind, Unsupported, lower,
 };
 pub use promote::dtype;

@@ -17,10 +17,6 @@ use crate::env::Env;
 use crate::value::{SlotId, Slots, Val};
 use crate::{aten, autocast, python, schema};
 
-/// How a model is lowered.
-#[derive(Clone, Debug, Default)]
-pub struct Options {}
-
 /// A lowered model.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -129,7 +125,7 @@ fn list(all: &[Unsupported]) -> String {
 }
 
 /// Lowers a model whose sizes are all known.
-pub fn lower(model: &Model, _: &Options) -> Result<Program, Error> {
+pub fn lower(model: &Model) -> Result<Program, Error> {
     let (arguments, places) = arguments(model)?;
     let types: Vec<TensorTy> = arguments.iter().map(|argument| argument.ty.clone()).collect();
     let e = Emitter::new(&types);

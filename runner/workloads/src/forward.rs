@@ -6,32 +6,29 @@
 //! its tolerance but lies as near to the float64 result as golden's own does not count against a
 //! run: that is what arithmetic of the format looks like.
 
-use std::collections::BTreeMap;
+mod compare;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use warpforge_golden_protocol as protocol;
 use warpforge_parity::bundle::{self, Writer};
-use warpforge_parity::compare::{Dtype, Tensor};
-use warpforge_parity::file::TensorFile;
-use warpforge_parity::judge::{Parity, Settings, TensorReport, judge_pair};
-use warpforge_parity::localise::{Bounds, Measured, Node, ToOracle, localise};
-use warpforge_parity::report::{OracleInfo, OracleScope, Report, Timing};
-use warpforge_parity::tolerance::Kind;
-use warpforge_parity::verdict::{Reason, Verdict};
-use warpforge_pt2::{Arg, DimSpec, Model, TensorMeta, WeightSource};
+use warpforge_parity::judge::{Parity, Settings};
+use warpforge_parity::report::{Report, Timing};
+use warpforge_parity::verdict::Reason;
+use warpforge_pt2::{DimSpec, Model, Symbol, TensorMeta, WeightSource};
 use warpforge_snakeburger::ir::{Graph, Module};
 use warpforge_snakeburger::text::{self, PrintOptions};
 use warpforge_snakeburger::verify;
 use warpforge_snakegrinder as snakegrinder;
 
 use crate::error::Error;
-use crate::isolate::{Isolation, norm_relative, read};
+use crate::given;
 use crate::pass::{self, Options as PassOptions};
-use crate::program::{Signature, Tap, sources};
+use crate::program::Signature;
 use crate::tensors::{self, Named};
-use crate::{given, repro};
 
 /// The file of buffers that the model changed, by their names.
 pub const BUFFERS: &str = "buffers.safetensors";
@@ -117,28 +114,32 @@ pub fn run(
     whole.adopt(INPUTS)?;
     let locations = PrintOptions { locations: true, ..PrintOptions::default() };
     whole.text(PROGRAM, &text::print(&prepared.module, locations))?;
-    let golden = golden_passes(request, &prepared, on_stage);
+    // Without libtorch Pass 2 still runs; any other failure of golden ends the run at once.
+    let golden = match golden_passes(request, &prepared, on_stage) {
+        Ok(golden) => Some(golden),
+        Err(Error::Golden(error)) if error.is_missing() => None,
+        Err(error) => return Err(error),
+    };
     on_stage(Stage::Program);
     let candidate = second_pass(request, &prepared)?;
     on_stage(Stage::Comparing);
     let mut report = match &golden {
-        Ok(golden) => compare(request, &prepared, golden)?,
-        Err(Error::Golden(error)) if error.is_missing() => {
-            let reason = Reason::Absent {
-                what: "golden needs libtorch".into(),
-                cure: "cargo xtask setup golden".into(),
-            };
-            Report::new(
-                title(request),
-                Parity::without_comparison(reason, request.settings.tolerances),
-            )
-        }
-        Err(_) => return Err(golden.err().unwrap_or(Error::Program("golden failed".into()))),
+        Some(golden) => compare::compare(request, &prepared, golden)?,
+        None => skipped(request),
     };
-    describe(&mut report, request, &prepared, golden.as_ref().ok(), &candidate);
+    describe(&mut report, request, &prepared, golden.as_ref(), &candidate);
     report.system = system;
     finish(whole, &report)?;
     Ok(report)
+}
+
+fn skipped(request: &Request) -> Report {
+    let reason = Reason::Absent {
+        what: "golden needs libtorch".into(),
+        cure: "cargo xtask setup golden".into(),
+    };
+    let parity = Parity::without_comparison(reason, request.settings.tolerances);
+    Report::new(title(request), parity)
 }
 
 fn title(request: &Request) -> String {
@@ -151,6 +152,8 @@ struct Prepared {
     inputs: Named,
     module: Module,
     signature: Signature,
+    /// The sizes that export left open, as they were settled.
+    sizes: BTreeMap<String, i64>,
 }
 
 impl Prepared {
@@ -168,7 +171,9 @@ impl Prepared {
             let known: Vec<DimSpec> = model.dims_of(shapes.collect::<Vec<_>>());
             dims.extend(known);
         }
+        let open = model.symbols.clone();
         model.specialise(&dims)?;
+        let sizes = sizes(&model, &open);
         model.set_weights(&request.weights.source(request.seed)?)?;
         let inputs = match &given {
             Some(given) => given::from_file(&model, given)?,
@@ -177,12 +182,11 @@ impl Prepared {
         let module = if let Some(path) = &request.program {
             read_program(path)?
         } else {
-            let options = snakegrinder::Options::default();
-            snakegrinder::lower(&model, &options)?.module.into_module()
+            snakegrinder::lower(&model)?.module.into_module()
         };
         let func = module.entry().ok_or_else(|| Error::Program("it has no function".into()))?;
         let signature = Signature::of(&module, func);
-        Ok(Self { model, inputs, module, signature })
+        Ok(Self { model, inputs, module, signature, sizes })
     }
 
     fn graph(&self) -> Option<&Graph> {
@@ -191,17 +195,17 @@ impl Prepared {
 }
 
 fn read_program(path: &Path) -> Result<Module, Error> {
-    let bad = |why: String| Error::File { path: path.into(), why };
     let source = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
     let name = path.display().to_string();
     let shown = warpforge_snakeburger::diag::Source::new(&name, &source);
     let module = text::parse(&source, text::Options::default())
         .map_err(|problem| Error::Program(shown.render(&problem)))?;
     let problems = verify::problems(&module);
-    if let Some(first) = problems.first() {
-        return Err(bad(shown.render(first)));
+    if problems.is_empty() {
+        return Ok(module);
     }
-    Ok(module)
+    let all: Vec<String> = problems.iter().map(|problem| shown.render(problem)).collect();
+    Err(Error::Program(all.join("\n")))
 }
 
 /// What golden left behind.
@@ -237,7 +241,7 @@ fn golden_passes(
             step: 0,
             taps: protocol::Taps::All,
             out: absolute(&folder)?,
-            dims: sizes(prepared),
+            dims: prepared.sizes.clone(),
             // The first run is tapped, so it takes one more to see whether golden repeats itself.
             repeats: if oracle { 1 } else { 1 + request.repeats.max(1) },
             time_nodes: false,
@@ -267,15 +271,13 @@ fn golden_passes(
     Ok(Golden { outcome, hello, has_oracle })
 }
 
-/// The sizes that were open, as they were settled; golden gets them by input and axis.
-fn sizes(prepared: &Prepared) -> BTreeMap<String, i64> {
-    let open = Model::open(&prepared.model.path).map(|model| model.symbols).unwrap_or_default();
+/// The values that open sizes were given, read off the inputs that have them.
+fn sizes(model: &Model, open: &[Symbol]) -> BTreeMap<String, i64> {
     let mut sizes = BTreeMap::new();
     for symbol in open {
         for (input, axis) in &symbol.places {
-            let meta = prepared.model.inputs.iter().find(|known| known.name == *input);
-            let meta = meta.and_then(|input| input.meta.as_ref());
-            let dims = meta.and_then(TensorMeta::dims);
+            let input = model.inputs.iter().find(|known| known.name == *input);
+            let dims = input.and_then(|input| input.meta.as_ref()).and_then(TensorMeta::dims);
             if let Some(size) = dims.and_then(|dims| dims.get(*axis).copied()) {
                 sizes.insert(symbol.name.to_string(), size);
             }
@@ -345,270 +347,6 @@ fn changed(prepared: &Prepared, mutated: &Named) -> Result<(Named, Named), Error
     Ok((buffers, inputs))
 }
 
-/// One of the three sides.
-struct Sides {
-    golden: Option<TensorFile>,
-    candidate: Option<TensorFile>,
-    oracle: Option<TensorFile>,
-}
-
-impl Sides {
-    fn open(out: &Path, name: &str) -> Result<Self, Error> {
-        let open = |side: &str| -> Result<Option<TensorFile>, Error> {
-            let path = out.join(side).join(name);
-            if path.exists() { Ok(Some(TensorFile::open(&path)?)) } else { Ok(None) }
-        };
-        Ok(Self {
-            golden: open(bundle::GOLDEN)?,
-            candidate: open(bundle::WARPFORGE)?,
-            oracle: open(bundle::ORACLE)?,
-        })
-    }
-
-    /// Every name of either side, strictly paired.
-    fn judge_all(&self, kind: Kind, prefix: &str, settings: &Settings) -> Vec<TensorReport> {
-        let names =
-            |file: &Option<TensorFile>| file.as_ref().map(TensorFile::names).unwrap_or_default();
-        let mut all = names(&self.golden);
-        all.extend(names(&self.candidate));
-        all.sort_unstable();
-        all.dedup();
-        all.iter().map(|name| self.judge(name, kind, prefix, settings)).collect()
-    }
-
-    fn judge(&self, name: &str, kind: Kind, prefix: &str, settings: &Settings) -> TensorReport {
-        let of =
-            |file: &'_ Option<TensorFile>| file.as_ref().and_then(|f| f.tensor(name).map(|_| ()));
-        let label = format!("{prefix}{name}");
-        let tensor = |file: &Option<TensorFile>| of(file).is_some();
-        match (tensor(&self.golden), tensor(&self.candidate)) {
-            (true, true) => {
-                let golden = self.golden.as_ref().and_then(|f| f.tensor(name));
-                let candidate = self.candidate.as_ref().and_then(|f| f.tensor(name));
-                let oracle = self.oracle.as_ref().and_then(|f| f.tensor(name));
-                let (Some(golden), Some(candidate)) = (golden, candidate) else {
-                    return absent(&label, kind, Reason::NothingCompared);
-                };
-                // Infinity that float64 has too is what the model means, such as a mask's.
-                let meant = oracle.as_ref().is_some_and(|oracle| {
-                    let count = nonfinite(oracle);
-                    count > 0 && count == nonfinite(&golden)
-                });
-                // Inside the model golden itself is the witness: masks overflow on purpose.
-                let meant = meant || kind == Kind::Activations || settings.expect_nonfinite;
-                let settings = Settings { expect_nonfinite: meant, ..*settings };
-                judge_pair(&label, kind, &golden, &candidate, oracle.as_ref(), &settings)
-            }
-            (true, false) => absent(&label, kind, Reason::MissingTensor { tensor: label.clone() }),
-            (false, _) => absent(&label, kind, Reason::ExtraTensor { tensor: label.clone() }),
-        }
-    }
-}
-
-/// How many elements are NaN or infinite.
-fn nonfinite(tensor: &Tensor<'_>) -> usize {
-    let exponent = |bytes: &[u8], mask: u64| {
-        let mut wide = [0u8; 8];
-        wide[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(wide) & mask == mask
-    };
-    let (size, mask) = match tensor.dtype {
-        Dtype::F64 => (8, 0x7ff0_0000_0000_0000),
-        Dtype::F32 => (4, 0x7f80_0000),
-        Dtype::BF16 => (2, 0x7f80),
-        Dtype::F16 => (2, 0x7c00),
-        _ => return 0,
-    };
-    tensor.data.chunks_exact(size).filter(|bytes| exponent(bytes, mask)).count()
-}
-
-fn absent(name: &str, kind: Kind, reason: Reason) -> TensorReport {
-    TensorReport {
-        name: name.to_owned(),
-        kind,
-        dtype: String::new(),
-        shape: Vec::new(),
-        verdict: reason.verdict(),
-        reasons: vec![reason],
-        statistics: None,
-    }
-}
-
-fn compare(request: &Request, prepared: &Prepared, golden: &Golden) -> Result<Report, Error> {
-    let settings = &request.settings;
-    if !golden.outcome.own_random.is_empty() {
-        let drawn: Vec<&str> = golden.outcome.own_random.keys().map(String::as_str).collect();
-        let why = format!(
-            "golden drew from libtorch's own generator in {}, which Pass 2 cannot repeat",
-            drawn.join(", ")
-        );
-        let parity = Parity::without_comparison(Reason::Undecided { why }, settings.tolerances);
-        return Ok(Report::new(title(request), parity));
-    }
-    let outputs = Sides::open(&request.out, bundle::OUTPUTS)?;
-    let buffers = Sides::open(&request.out, BUFFERS)?;
-    let inputs = Sides::open(&request.out, INPUTS)?;
-    let mut judged = outputs.judge_all(Kind::Outputs, "", settings);
-    // A number among the outputs was fixed at export; golden writes it down all the same.
-    let is_number = |name: &str| {
-        let output = prepared.model.outputs.iter().find(|output| *output.name == *name);
-        output.is_some_and(|output| !matches!(output.arg, Arg::Value(_)))
-    };
-    judged.retain(|tensor| !is_number(&tensor.name));
-    judged.extend(buffers.judge_all(Kind::Weights, "buffers/", settings));
-    judged.extend(inputs.judge_all(Kind::Outputs, "inputs/", settings));
-    judged = judged.into_iter().map(forgive).collect();
-    let activations = Sides::open(&request.out, &bundle::activations(0))?;
-    let taps = &prepared.signature.taps;
-    let mut layers = Vec::with_capacity(taps.len());
-    for tap in taps {
-        let known =
-            activations.golden.as_ref().is_some_and(|file| file.tensor(&tap.name).is_some());
-        let report = known
-            .then(|| activations.judge(&tap.name, Kind::Activations, "activations/", settings))
-            .map(forgive);
-        layers.push(report);
-    }
-    judged.extend(layers.iter().flatten().cloned());
-    let mut more = Vec::new();
-    if golden.outcome.reproduced == Some(false) {
-        let why = "golden gave other results when it ran again".into();
-        more.push(Reason::UnstableReference { why });
-    }
-    if golden.has_oracle && request.program.is_none() {
-        more.extend(lowering(request, prepared, &outputs)?);
-    }
-    let parity = Parity::of(judged, more, settings.tolerances);
-    let failed = parity.verdict == Verdict::Fail;
-    let (nodes, measured) = walk(prepared, &layers);
-    let bounds = bounds(prepared, failed);
-    let mut isolation = Isolation::new(
-        &prepared.module,
-        &prepared.model,
-        &prepared.inputs,
-        taps,
-        &activations.golden,
-        request.seed,
-    );
-    let localised = localise(&nodes, &measured, &bounds, &mut |node: usize| isolation.error(node));
-    let mut report = Report::new(title(request), parity);
-    let first = localised.first;
-    report = report.with_layers(localised);
-    if !failed {
-        report.first_divergence = None;
-    }
-    if let (true, Some(first)) = (failed, first)
-        && let Some(found) = &mut report.first_divergence
-        && let Some(tap) = taps.get(first)
-    {
-        found.repro = repro::write(request, &isolation, tap, &activations.candidate)?;
-    }
-    if golden.has_oracle {
-        report.oracle = Some(OracleInfo {
-            source: format!("libtorch {} in float64 on the same graph", golden.hello.libtorch),
-            scope: OracleScope::Whole,
-        });
-    }
-    Ok(report)
-}
-
-/// In float64 the program must give what libtorch gives, to within this share of the norm.
-const LOWERING: f64 = 1e-10;
-
-/// Runs the model lowered in float64 and names the outputs that differ from libtorch's.
-fn lowering(request: &Request, prepared: &Prepared, outputs: &Sides) -> Result<Vec<Reason>, Error> {
-    let wide = prepared.model.widened()?;
-    let program = snakegrinder::lower(&wide, &snakegrinder::Options::default())?;
-    let options = PassOptions { seed: request.seed, step: 0, taps: None };
-    let outcome = pass::run(program.module.module(), &wide, &prepared.inputs, &options)?;
-    let mut reasons = Vec::new();
-    for (name, tensor) in &outcome.outputs {
-        let golden = outputs.oracle.as_ref().and_then(|file| read(file, name));
-        let relative = golden.and_then(|golden| norm_relative(tensor, &golden));
-        if let Some(relative) =
-            relative.filter(|relative| relative.is_nan() || *relative > LOWERING)
-        {
-            reasons.push(Reason::LoweringDiffers { tensor: name.clone(), relative });
-        }
-    }
-    Ok(reasons)
-}
-
-/// A tensor as near to the oracle as golden's own error allows has not diverged, even where single
-/// elements miss the tolerance: in deep models float32 itself does.
-fn forgive(mut report: TensorReport) -> TensorReport {
-    let Some(all) = &report.statistics else { return report };
-    let holds = all.oracle.is_some_and(|oracle| oracle.holds);
-    // Inside the model either proof is enough: most intermediates are judged, and a bound of one
-    // ulp beyond golden's own luck is missed by some of them.
-    let close = report.kind == Kind::Activations && report.dtype == "F32" && all.mismatches == 0;
-    if holds || close {
-        report.reasons.retain(|reason| {
-            !matches!(reason, Reason::ValueMismatch { .. } if holds)
-                && !matches!(reason, Reason::OracleBound { .. } if close)
-        });
-        let verdicts = report.reasons.iter().map(Reason::verdict).chain([Verdict::Pass]);
-        report.verdict = Verdict::gravest(verdicts);
-    }
-    report
-}
-
-/// The program's named values in order, and how far they lie apart.
-fn walk(prepared: &Prepared, layers: &[Option<TensorReport>]) -> (Vec<Node>, Vec<Measured>) {
-    let taps = &prepared.signature.taps;
-    let from = prepared.graph().map(|graph| sources(graph, taps)).unwrap_or_default();
-    let names: std::collections::HashMap<_, _> =
-        taps.iter().map(|tap| (tap.value, tap.name.as_str())).collect();
-    let node = |(i, tap): (usize, &Tap)| Node {
-        name: tap.name.clone(),
-        module_path: tap.module.clone(),
-        op: tap.op.clone(),
-        inputs: from
-            .get(i)
-            .map(|values| {
-                values
-                    .iter()
-                    .filter_map(|value| names.get(value))
-                    .map(|n| (*n).to_owned())
-                    .collect()
-            })
-            .unwrap_or_default(),
-    };
-    let measured = layers.iter().map(|layer| {
-        let Some(statistics) = layer.as_ref().and_then(|layer| layer.statistics.as_ref()) else {
-            return Measured::default();
-        };
-        let to_oracle = statistics.oracle.and_then(|oracle| {
-            Some(ToOracle {
-                golden: oracle.golden_relative?,
-                candidate: oracle.candidate_relative?,
-            })
-        });
-        // A tensor of zeros has no relative error; equal ones have none at all.
-        let equal = (statistics.max_abs == 0.0).then_some(0.0);
-        Measured { to_golden: statistics.norm_relative.or(equal), to_oracle }
-    });
-    (taps.iter().enumerate().map(node).collect(), measured.collect())
-}
-
-/// From where on an error is more than rounding, by the narrowest format the program computes in.
-fn bounds(prepared: &Prepared, failed: bool) -> Bounds {
-    use warpforge_snakeburger::ir::DType;
-    let mut epsilon = f64::from(f32::EPSILON);
-    if let Some(graph) = prepared.graph() {
-        for tap in &prepared.signature.taps {
-            let ty = prepared.module.value_ty(graph, tap.value).as_tensor();
-            epsilon = epsilon.max(match ty.map(|ty| ty.elem.storage()) {
-                Some(DType::BF16) => 1.0 / 128.0,
-                Some(DType::F16) => 1.0 / 1024.0,
-                _ => 0.0,
-            });
-        }
-    }
-    // A run that passes has nothing to isolate.
-    Bounds { epsilon, isolations: if failed { 256 } else { 0 }, ..Bounds::default() }
-}
-
 fn describe(
     report: &mut Report,
     request: &Request,
@@ -621,7 +359,7 @@ fn describe(
         let ty = prepared.module.value_ty(prepared.graph()?, tap.value).as_tensor()?;
         Some(ty.elem.storage().name())
     });
-    let formats: std::collections::BTreeSet<&str> = formats.collect();
+    let formats: BTreeSet<&str> = formats.collect();
     let formats: Vec<&str> = formats.into_iter().collect();
     report.formats = BTreeMap::from([("values".to_owned(), formats.join(", "))]);
     report.candidate.source = "StableHLO on the reference interpreter".into();

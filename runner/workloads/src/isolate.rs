@@ -19,7 +19,7 @@ pub struct Isolation<'a> {
     module: &'a Module,
     model: &'a Model,
     inputs: &'a Named,
-    taps: &'a [Tap],
+    signature: &'a Signature,
     by_value: HashMap<ValueId, usize>,
     golden: &'a Option<TensorFile>,
     seed: u64,
@@ -38,12 +38,13 @@ impl<'a> Isolation<'a> {
         module: &'a Module,
         model: &'a Model,
         inputs: &'a Named,
-        taps: &'a [Tap],
+        signature: &'a Signature,
         golden: &'a Option<TensorFile>,
         seed: u64,
     ) -> Self {
-        let by_value = taps.iter().enumerate().map(|(i, tap)| (tap.value, i)).collect();
-        Self { module, model, inputs, taps, by_value, golden, seed }
+        let taps = signature.taps.iter().enumerate();
+        let by_value = taps.map(|(i, tap)| (tap.value, i)).collect();
+        Self { module, model, inputs, signature, by_value, golden, seed }
     }
 
     /// The norm-relative error of a node's result on golden's inputs.
@@ -60,9 +61,9 @@ impl<'a> Isolation<'a> {
     /// Cuts a node out: from the nearest tapped values before it that golden has.
     pub fn alone(&self, node: usize) -> Option<Alone> {
         let func = self.module.entry()?;
-        let target = self.taps.get(node)?;
+        let target = self.signature.taps.get(node)?;
         let has_golden = |value: ValueId| {
-            let tap = self.by_value.get(&value).map(|i| &self.taps[*i]);
+            let tap = self.tap(value);
             tap.is_some_and(|tap| self.golden_value(&tap.name).is_some())
         };
         let piece = piece(self.module, func, &[target.value], has_golden)?;
@@ -73,17 +74,20 @@ impl<'a> Isolation<'a> {
     }
 
     fn value(&self, func: &Func, value: ValueId) -> Option<(String, Tensor)> {
-        if let Some(tap) = self.by_value.get(&value).map(|i| &self.taps[*i]) {
+        if let Some(tap) = self.tap(value) {
             return Some((tap.name.clone(), self.golden_value(&tap.name)?));
         }
         let graph = func.body.as_ref()?;
         let Def::Argument(_, i) = graph.def(value) else { return None };
-        let signature = Signature::of(self.module, func);
-        let slot = signature.arguments.get(i as usize)?;
+        let slot = self.signature.arguments.get(i as usize)?;
         let ty = self.module.value_ty(graph, value).as_tensor()?;
         let options = Options { seed: self.seed, step: 0, taps: None };
         let tensor = argument(slot, ty, self.model, self.inputs, &options).ok()?;
         Some((slot.names[0].clone(), tensor))
+    }
+
+    fn tap(&self, value: ValueId) -> Option<&Tap> {
+        self.by_value.get(&value).map(|i| &self.signature.taps[*i])
     }
 
     fn golden_value(&self, name: &str) -> Option<Tensor> {

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use warpforge_parity::bundle::write_beside;
 use warpforge_pt2::ScalarType;
 use warpforge_snakeburger::eval::Tensor;
 use warpforge_snakeburger::ir::{Buffer, DType, TensorTy};
@@ -62,10 +63,7 @@ pub fn write<'a>(
     }
     let bytes = safetensors::tensor::serialize(views, None)
         .map_err(|error| Error::File { path: path.into(), why: error.to_string() })?;
-    let beside = path.with_extension("partial");
-    std::fs::write(&beside, bytes)
-        .and_then(|()| std::fs::rename(&beside, path))
-        .map_err(|error| Error::io(path, error))
+    write_beside(path, &bytes).map_err(|error| Error::io(path, error))
 }
 
 /// A safetensors file whose tensors' types are known beforehand: each is written to its place as

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use safetensors::tensor::TensorView;
+use warpforge_parity::bundle::write_beside;
 use warpforge_pt2::Model;
 use warpforge_snakeburger::text::{PrintOptions, print};
-use warpforge_snakegrinder::{ArgumentKind, Options, Program, lower};
+use warpforge_snakegrinder::{ArgumentKind, Program, lower};
 
 use super::model::{Given, misuse, open};
 use crate::exit::Exit;
@@ -66,7 +67,7 @@ pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
     }
     let program = lower_or_explain(&model)?;
     let options = PrintOptions { locations: !args.no_locations, ..PrintOptions::default() };
-    write_beside(&args.output, print(program.module.module(), options).as_bytes())?;
+    write(&args.output, print(program.module.module(), options).as_bytes())?;
     if let Some(path) = &args.weights {
         write_weights(path, &model, &program)?;
     }
@@ -81,7 +82,7 @@ pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
 
 /// Lowers a model; operators it cannot lower are the user's to know about.
 pub fn lower_or_explain(model: &Model) -> anyhow::Result<Program> {
-    lower(model, &Options::default()).map_err(|error| match error {
+    lower(model).map_err(|error| match error {
         warpforge_snakegrinder::Error::Wrong(_) => anyhow::Error::new(error),
         _ => Misuse::new(
             error.to_string(),
@@ -109,11 +110,9 @@ fn write_weights(path: &Path, model: &Model, program: &Program) -> anyhow::Resul
         let shape = tensor.dims.iter().map(|dim| *dim as usize).collect();
         views.push((*name, TensorView::new(dtype, shape, bytes)?));
     }
-    write_beside(path, &safetensors::tensor::serialize(views, None)?)
+    write(path, &safetensors::tensor::serialize(views, None)?)
 }
 
-fn write_beside(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let beside = path.with_extension("partial");
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
-    written.with_context(|| format!("cannot write {}", path.display()))
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    write_beside(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use warpforge_parity::bundle::write_beside;
 use warpforge_snakeburger::conformance::{self, FileReport, Outcome};
 
 use crate::exit::Exit;
@@ -161,8 +162,5 @@ fn progress(files: usize, ui: &Ui) -> ProgressBar {
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let beside = path.with_extension("partial");
-    std::fs::write(&beside, text)
-        .and_then(|()| std::fs::rename(&beside, path))
-        .with_context(|| format!("cannot write {}", path.display()))
+    write_beside(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -3,23 +3,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anstyle::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use warpforge_bench::system::snapshot;
 use warpforge_golden_protocol::{Device, Search};
 use warpforge_parity::judge::Settings;
-use warpforge_parity::judge::TensorReport;
 use warpforge_parity::report::Report;
-use warpforge_parity::tolerance::Tolerances;
-use warpforge_parity::verdict::Verdict;
 use warpforge_workloads::forward::{self, Request, Stage, Weights};
 
 use super::Context;
 use super::model::Given;
+use super::validate::{show, tolerances};
 use crate::exit::Exit;
 use crate::failure::Misuse;
-use crate::table;
-use crate::ui::{BOLD, DIM, GREEN, RED, Ui, YELLOW};
+use crate::ui::{BOLD, Ui};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,7 +84,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
-    let settings = settings(args)?;
+    let tolerances = tolerances(&args.tolerances)?;
+    let settings = Settings { tolerances, expect_nonfinite: args.expect_nonfinite };
     let request = Request {
         model: args.model.clone(),
         inputs: args.inputs.clone(),
@@ -111,7 +108,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
     bar.finish_and_clear();
     let report = report.map_err(explain)?;
     show(&report, args, ui)?;
-    Ok(exit_of(report.verdicts.correctness))
+    Ok(report.verdicts.correctness.into())
 }
 
 /// Where libtorch is looked for: a setting decides alone, as in `warpforge doctor`.
@@ -121,26 +118,6 @@ fn libtorch(context: &Context<'_>) -> Search {
     search.named = settings.libtorch.value.clone().or(search.named);
     search.cache = Some(settings.cache_dir.value.clone());
     search
-}
-
-fn settings(args: &Args) -> anyhow::Result<Settings> {
-    let mut tolerances = Tolerances::default();
-    for text in &args.tolerances {
-        tolerances.set(text).map_err(|error| {
-            Misuse::new(error.to_string(), "write --tolerance KEY=VALUE, such as rtol=1e-4")
-        })?;
-    }
-    Ok(Settings { tolerances, expect_nonfinite: args.expect_nonfinite })
-}
-
-fn exit_of(verdict: Verdict) -> Exit {
-    match verdict {
-        Verdict::Pass => Exit::Pass,
-        Verdict::Fail => Exit::Fail,
-        Verdict::Inconclusive => Exit::Inconclusive,
-        Verdict::Skipped => Exit::Skipped,
-        Verdict::Invalid => Exit::Invalid,
-    }
 }
 
 fn processors() -> u32 {
@@ -164,7 +141,8 @@ fn explain(error: warpforge_workloads::Error) -> anyhow::Error {
         E::Lower(warpforge_snakegrinder::Error::Wrong(_)) | E::Golden(_) => return error.into(),
         E::Lower(_) => "docs/aten-coverage.md lists the operators that can be lowered",
         E::Inputs(_) => "`warpforge model inspect` lists the inputs and their types",
-        E::Program(_) | E::File { .. } | E::Tensors(_) => "`warpforge hlo check` checks a program",
+        E::Program(_) => "`warpforge hlo check` lists every problem of a program",
+        E::File { .. } | E::Tensors(_) => "give tensors as safetensors files that are whole",
         E::Io { .. } | E::Bundle(_) => "name files that can be read and a folder to write to",
     };
     Misuse::new(error.to_string(), help).into()
@@ -191,47 +169,8 @@ fn show_stage(bar: &ProgressBar, stage: &Stage) {
     });
 }
 
-fn style(verdict: Verdict) -> Style {
-    match verdict {
-        Verdict::Pass => GREEN,
-        Verdict::Fail | Verdict::Invalid => RED,
-        Verdict::Inconclusive | Verdict::Skipped => YELLOW,
-    }
-}
-
-/// How many tensors the terminal gets to see; the report has all.
-const SHOWN: usize = 12;
-
-fn show_tensors(tensors: &[&TensorReport], ui: &mut Ui) -> anyhow::Result<()> {
-    let heads = ["", "tensor", "elements", "max |Δ|", "needed rtol", "worst at"];
-    let mut rows: Vec<Vec<table::Cell>> =
-        vec![heads.iter().map(|head| table::Cell::styled(*head, DIM)).collect()];
-    for tensor in tensors.iter().take(SHOWN) {
-        let verdict = table::Cell::styled(tensor.verdict.to_string(), style(tensor.verdict));
-        let mut row = vec![verdict, tensor.name.clone().into()];
-        if let Some(all) = &tensor.statistics {
-            row.push(all.count.to_string().into());
-            row.push(format!("{:.1e}", all.max_abs).into());
-            row.push(all.needed_rtol.map_or("none would do".into(), |r| format!("{r:.1e}")).into());
-            let place = all.worst.as_ref().map(|worst| format!("{:?}", worst.coordinates));
-            row.push(place.unwrap_or_default().into());
-        } else if let Some(reason) = tensor.reasons.first() {
-            row.push(reason.to_string().into());
-        }
-        rows.push(row);
-    }
-    table::write(ui.out(), 0, &rows)?;
-    if tensors.len() > SHOWN {
-        ui.note(&format!("… and {} more, in the report", tensors.len() - SHOWN))?;
-    }
-    Ok(())
-}
-
 fn show(report: &Report, args: &Args, ui: &mut Ui) -> anyhow::Result<()> {
-    show_tensors(&report.worst_first(), ui)?;
-    let verdict = report.verdicts.correctness;
-    let style = style(verdict).bold();
-    writeln!(ui.out(), "\n{style}{verdict}{style:#}: {}", report.summary)?;
+    show::show(report, Some(&args.out), ui)?;
     if let Some(first) = &report.first_divergence {
         let place = if first.module_path.is_empty() { &first.name } else { &first.module_path };
         writeln!(
@@ -248,10 +187,9 @@ fn show(report: &Report, args: &Args, ui: &mut Ui) -> anyhow::Result<()> {
         side.as_ref().map_or("not timed".to_owned(), |t| format!("{:.3} s", t.median_ns / 1e9))
     };
     ui.note(&format!(
-        "golden {}, reference interpreter {}; report: {}",
+        "golden {}, reference interpreter {}",
         time(&report.timings.golden),
         time(&report.timings.candidate),
-        args.out.join("report.html").display()
     ))?;
     Ok(())
 }

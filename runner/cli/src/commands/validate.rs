@@ -1,7 +1,7 @@
 //! `warpforge validate`: whether two runs, or two files, hold the same numbers.
 
 mod hints;
-mod show;
+pub mod show;
 
 use std::path::{Path, PathBuf};
 
@@ -83,7 +83,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
-    let settings = settings(args)?;
+    let tolerances = tolerances(&args.tolerance)?;
+    let settings = Settings { tolerances, expect_nonfinite: args.expect_nan };
     let opened = open_all(args)?;
     let parity = match &opened {
         Ok(sides) => judge(&sides.golden, &sides.candidate, sides.oracle.as_ref(), &settings),
@@ -105,17 +106,14 @@ pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
 fn exit(verdict: Verdict, fail_on_mismatch: bool) -> Exit {
     match verdict {
         Verdict::Fail if !fail_on_mismatch => Exit::Pass,
-        Verdict::Pass => Exit::Pass,
-        Verdict::Fail => Exit::Fail,
-        Verdict::Inconclusive => Exit::Inconclusive,
-        Verdict::Skipped => Exit::Skipped,
-        Verdict::Invalid => Exit::Invalid,
+        verdict => verdict.into(),
     }
 }
 
-fn settings(args: &Args) -> anyhow::Result<Settings> {
+/// The default tolerances with these changes.
+pub fn tolerances(assignments: &[String]) -> anyhow::Result<Tolerances> {
     let mut tolerances = Tolerances::default();
-    for assignment in &args.tolerance {
+    for assignment in assignments {
         tolerances.set(assignment).map_err(|error| {
             Misuse::new(
                 format!("--tolerance {assignment}: {error}"),
@@ -123,7 +121,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
             )
         })?;
     }
-    Ok(Settings { tolerances, expect_nonfinite: args.expect_nan })
+    Ok(tolerances)
 }
 
 struct Sides {

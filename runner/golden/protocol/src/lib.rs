@@ -12,7 +12,7 @@ mod message;
 mod signals;
 
 pub use client::{Error, Golden, Session};
-pub use libtorch::{Libtorch, Search, Unavailable};
+pub use libtorch::{Libtorch, Search, Torch, Unavailable, installed_torch};
 pub use message::{
     Device, Event, Failure, FailureKind, Hello, Log, NodeTime, Outcome, Precision, Progress,
     Request, Run, RunTime, Started, Taps, Timings, Weights,

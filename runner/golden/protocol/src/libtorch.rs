@@ -94,7 +94,8 @@ pub struct Libtorch {
 }
 
 impl Libtorch {
-    fn at(folder: &Path) -> Option<Self> {
+    /// The libtorch in a folder, if one is there.
+    pub fn at(folder: &Path) -> Option<Self> {
         // Anything but a folder: whether it is a library is for the loader to say.
         let library = folder.join(LIBRARY);
         let there = library.exists() && !library.is_dir();
@@ -124,7 +125,8 @@ impl fmt::Display for Libtorch {
 }
 
 /// What Python says about its torch.
-enum Torch {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Torch {
     Installed { version: String, folder: PathBuf },
     Absent,
     NoPython,
@@ -132,7 +134,7 @@ enum Torch {
 }
 
 /// Asks Python where torch is without importing it, which would take seconds.
-fn installed_torch(python: &Path, limit: Duration) -> Torch {
+pub fn installed_torch(python: &Path, limit: Duration) -> Torch {
     const SCRIPT: &str = "import importlib.metadata as m, importlib.util as u\n\
         print(m.version('torch').split('+')[0])\n\
         print(list(u.find_spec('torch').submodule_search_locations)[0])";

@@ -1,9 +1,7 @@
 //! Pooling: the largest or the mean of each window.
 
-use std::sync::Arc;
-
-use warpforge_snakeburger::eval::{Num, Tensor};
-use warpforge_snakeburger::ir::{DType, Literal, TensorTy};
+use warpforge_snakeburger::eval::Num;
+use warpforge_snakeburger::ir::{DType, TensorTy};
 use warpforge_snakeburger::ops::{self, Direction};
 
 use super::Lower;
@@ -127,18 +125,7 @@ fn max_places(e: &mut Emitter, x: V, geometry: &Geometry) -> V {
     let none = e.full(&[], DType::S64, Num::I(-1));
     let counts = window.result(&ty.dims);
     let results = [ty.with_dims(counts.iter().copied()), TensorTy::new(counts, DType::S64)];
-    let flat: Vec<i64> =
-        window.low.iter().zip(&window.high).flat_map(|(low, high)| [*low, *high]).collect();
-    let padding = TensorTy::new([ty.rank() as i64, 2], DType::S64);
-    let data = Tensor::from_ints(padding.clone(), |i| flat[i]).data;
-    let op = ops::ReduceWindow {
-        window_dimensions: window.sizes.clone().into(),
-        window_strides: Some(window.strides.clone().into()),
-        base_dilations: Some(window.base.clone().into()),
-        window_dilations: Some(window.dilation.clone().into()),
-        padding: Some(Arc::new(Literal { ty: padding, data, splat: false })),
-    };
-    e.push_many(op, &[x, index, start, none], &results, &[region])[1]
+    e.push_many(window.op(), &[x, index, start, none], &results, &[region])[1]
 }
 
 fn avg(cx: &mut Cx<'_>, space: usize) -> Res {

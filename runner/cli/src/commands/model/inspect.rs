@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use warpforge_pt2::{Arg, InputKind, Model, OutputKind, TensorMeta};
 use warpforge_snakeburger::stats;
-use warpforge_snakegrinder::{Error, Options, aten, lower};
+use warpforge_snakegrinder::{Error, aten, lower};
 
 use super::{Given, misuse, open};
 use crate::exit::Exit;
@@ -195,7 +195,7 @@ fn cost(model: &Model) -> anyhow::Result<(Option<Cost>, Vec<Unsupported>)> {
     if !model.symbols.is_empty() {
         return Ok((None, Vec::new()));
     }
-    match lower(model, &Options::default()) {
+    match lower(model) {
         Ok(program) => {
             let (flops, bytes) = stats::cost_of_run(program.module.module(), "main");
             Ok((Some(Cost { flops, bytes }), Vec::new()))
