@@ -14,11 +14,13 @@ use warpforge_tests::root;
 /// Our crates in layers, the lowest first: a crate may depend on those of lower
 /// layers, and on no others.
 const LAYERS: &[&[&str]] = &[
-    &["warpforge-pt2", "warpforge-snakeburger", "warpforge-golden-protocol"],
+    &["warpforge-pt2", "warpforge-snakeburger", "warpforge-training"],
+    &["warpforge-golden-protocol"],
     &[
         "warpforge-golden",
         "warpforge-snakegrinder",
         "warpforge-bench",
+        "warpforge-compiler",
         "warpforge-parity",
         "warpforge-store",
     ],

@@ -1,10 +1,11 @@
 //! SnakeBurger: StableHLO as text, as a typed and verified program, and as its meaning.
 //!
 //! [`text`] reads and writes MLIR, [`ir`] holds programs, [`ops`] defines every operation in one
-//! place, [`verify`] checks the specification's constraints, and [`eval`] is the reference
+//! place, [`build`] makes programs, [`verify`] checks the specification's constraints, and [`eval`] is the reference
 //! interpreter that every other way of running a program is compared with. Nothing here prints,
 //! exits or knows a device.
 
+pub mod build;
 pub mod conformance;
 pub mod diag;
 pub mod eval;

@@ -4,10 +4,10 @@ use warpforge_pt2::{Node, ScalarType};
 use warpforge_snakeburger::eval::Num;
 use warpforge_snakeburger::ir::{Attr, DType, Dict};
 
-use crate::emit::{Emitter, V};
 use crate::promote::{self, Part};
 use crate::schema::{Formal, Schema};
 use crate::value::{SlotId, Slots, Val, View};
+use warpforge_snakeburger::build::{Emitter, V};
 
 /// Why a call cannot be lowered, in words that continue its name.
 #[derive(Clone, Debug, PartialEq, Eq)]

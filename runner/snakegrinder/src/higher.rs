@@ -9,10 +9,10 @@ use warpforge_snakeburger::ir::{DType, TensorTy};
 use warpforge_snakeburger::ops::{self, Direction};
 
 use crate::cx::{Out, Res, refuse};
-use crate::emit::{Emitter, V};
 use crate::env::Env;
 use crate::lower::{Walk, tensor_ty};
 use crate::value::Val;
+use warpforge_snakeburger::build::{Emitter, V};
 
 /// The operators that are lowered here.
 pub const NAMES: &[&str] = &["cond", "map_impl", "scan", "while_loop"];

@@ -10,11 +10,8 @@
 pub mod aten;
 mod autocast;
 mod cx;
-mod emit;
 mod env;
-mod flow;
 mod higher;
-mod lookup;
 mod lower;
 mod promote;
 mod python;

@@ -12,10 +12,10 @@ use warpforge_snakeburger::ir::{Attr, DType, Dict, Module, TensorTy};
 use warpforge_snakeburger::verify::{Verified, verify};
 
 use crate::cx::{Cx, Out, Res, Why, element};
-use crate::emit::{Emitter, V};
 use crate::env::Env;
 use crate::value::{SlotId, Slots, Val};
 use crate::{aten, autocast, python, schema};
+use warpforge_snakeburger::build::{Emitter, V};
 
 /// A lowered model.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use warpforge_snakeburger::eval::Num;
 use warpforge_snakeburger::ir::DType;
 use warpforge_snakeburger::ops;
 
-use crate::emit::{Emitter, V};
+use warpforge_snakeburger::build::{Emitter, V};
 
 /// A tensor's place in [`Slots`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

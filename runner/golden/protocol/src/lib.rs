@@ -10,6 +10,7 @@ mod client;
 mod libtorch;
 mod message;
 mod signals;
+pub mod training;
 
 pub use client::{Error, Golden, Session};
 pub use libtorch::{Libtorch, Search, Torch, Unavailable, installed_torch};

@@ -5,8 +5,8 @@ use warpforge_snakeburger::ops::{self, Direction};
 
 use super::Lower;
 use crate::cx::{Cx, Out, Res, attrs, axis, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::celu", |cx| {

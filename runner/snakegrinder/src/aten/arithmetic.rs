@@ -5,8 +5,8 @@ use warpforge_snakeburger::ops::{self, Direction, Op};
 
 use super::Lower;
 use crate::cx::{Cx, Number, Operand, Res, refuse};
-use crate::emit::{Emitter, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::abs", abs),

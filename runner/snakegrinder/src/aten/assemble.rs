@@ -5,8 +5,8 @@ use warpforge_snakeburger::eval::Num;
 use super::Lower;
 use super::shape::join;
 use crate::cx::{Cx, Operand, Out, Res, refuse};
-use crate::emit::V;
 use crate::value::View;
+use warpforge_snakeburger::build::V;
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::block_diag", block_diag),

@@ -8,8 +8,8 @@ use super::Lower;
 use super::activation::softmax_of;
 use super::random::{attention_state, keep_mask};
 use crate::cx::{Cx, Res, attr_f, attrs, broadcast};
-use crate::emit::{Emitter, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, V};
 
 pub const ROWS: &[(&str, Lower)] = &[("aten::scaled_dot_product_attention", attention)];
 
@@ -137,7 +137,7 @@ fn nothing_to_see(e: &mut Emitter, weights: V, visible: Option<V>) -> V {
     let Some(visible) = visible else { return weights };
     let dims = e.dims(weights);
     let rank = dims.len();
-    let any = e.reduce(visible, crate::emit::Fold::Or, &[rank - 1]);
+    let any = e.reduce(visible, warpforge_snakeburger::build::Fold::Or, &[rank - 1]);
     let axes: Vec<usize> = (0..rank - 1).collect();
     let any = e.broadcast_in(any, &dims, &axes);
     let zero = e.full(&dims, e.dtype(weights), Num::F(0.0));

@@ -5,7 +5,7 @@ use warpforge_snakeburger::ops::{self, Direction};
 use super::Lower;
 use super::math::{abs, cos, exp, polynomial, sin, sqrt};
 use super::special::wide;
-use crate::emit::{Emitter, V};
+use warpforge_snakeburger::build::{Emitter, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::i0", |cx| wide(cx, |e, x| i0(e, x, false))),

@@ -5,7 +5,7 @@ use warpforge_snakeburger::ops::{self, Direction, Op};
 
 use super::Lower;
 use crate::cx::{Cx, Operand, Res};
-use crate::emit::V;
+use warpforge_snakeburger::build::V;
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::clamp", |cx| clamp(cx, "min", "max")),

@@ -6,8 +6,8 @@ use warpforge_snakeburger::ops;
 
 use super::Lower;
 use crate::cx::{Cx, Out, Res, refuse};
-use crate::emit::{Emitter, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::_convolution", |cx| convolution(cx)),

@@ -6,7 +6,7 @@ use warpforge_snakeburger::ops::{self, Direction};
 
 use super::Lower;
 use crate::cx::{Cx, Number, Res, axis, refuse};
-use crate::emit::V;
+use warpforge_snakeburger::build::V;
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::arange", arange),

@@ -6,8 +6,8 @@ use super::Lower;
 use super::math::{abs, at_least, sqrt};
 use super::reduce::vector_norm;
 use crate::cx::{Cx, Operand, Res, axis, broadcast, refuse};
-use crate::emit::{Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::_cdist_forward", cdist),

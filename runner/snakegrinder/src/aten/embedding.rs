@@ -7,8 +7,8 @@ use warpforge_snakeburger::ops::{self, Direction};
 use super::Lower;
 use super::reduce::vector_norm;
 use crate::cx::{Cx, Out, Res, attrs, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::_embedding_bag", |cx| embedding_bag(cx, true)),

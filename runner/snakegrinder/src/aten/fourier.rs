@@ -8,8 +8,8 @@ use warpforge_snakeburger::ops::{self, FftType};
 use super::Lower;
 use super::math::{cos, sin};
 use crate::cx::{Cx, Operand, Res, axis, refuse};
-use crate::emit::{Emitter, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::complex", |cx| {

@@ -7,7 +7,7 @@ use warpforge_snakeburger::ops::Direction;
 use super::Lower;
 use super::math::and;
 use crate::cx::{Cx, Res, attrs, refuse};
-use crate::emit::V;
+use warpforge_snakeburger::build::V;
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::_grouped_mm", |cx| {

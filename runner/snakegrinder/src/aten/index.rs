@@ -7,9 +7,9 @@ use warpforge_snakeburger::ops::{self, Direction};
 use super::Lower;
 use super::scan::running_sum;
 use crate::cx::{Cx, Operand, Out, Res, axis, broadcast, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
 use crate::value::View;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::_index_put_impl", index_put),

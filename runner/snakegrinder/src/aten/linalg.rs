@@ -11,8 +11,8 @@ use super::matmul::matmul;
 use super::reduce::{total, vector_norm};
 use super::spectrum::singular_values;
 use crate::cx::{Cx, Operand, Res, axis, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::chain_matmul", |cx| product(cx, "matrices")),

@@ -8,8 +8,8 @@ use super::activation::log_sigmoid;
 use super::distance::pairwise;
 use super::math::{abs, at_least, exp, from, log, log1p, only, sqrt};
 use crate::cx::{Cx, Operand, Res, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::binary_cross_entropy", binary_cross_entropy),

@@ -9,8 +9,8 @@ use super::activation::softmax_of;
 use super::loss::{reduce, reduced};
 use super::math::{and, at_least, from, not, only};
 use crate::cx::{Cx, Out, Res, attr_f, attr_i, attrs, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::cross_entropy_loss", cross_entropy),

@@ -2,7 +2,7 @@
 
 use warpforge_snakeburger::ops;
 
-use crate::emit::{Emitter, V};
+use warpforge_snakeburger::build::{Emitter, V};
 
 pub fn abs(e: &mut Emitter, x: V) -> V {
     let dtype = e.dtype(x);

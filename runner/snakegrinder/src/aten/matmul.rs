@@ -4,8 +4,8 @@ use warpforge_snakeburger::ir::DType;
 
 use super::Lower;
 use crate::cx::{Cx, Number, Operand, Res, attrs, broadcast, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::addbmm", |cx| {

@@ -6,8 +6,8 @@ use warpforge_snakeburger::ops;
 use super::Lower;
 use super::reduce::mean_of;
 use crate::cx::{Cx, Out, Res, attr_f, attr_i, attr_ints, attrs, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::batch_norm", batch_norm),

@@ -7,7 +7,7 @@ use super::Lower;
 use super::index::with_axis;
 use super::reduce::extreme_and_place;
 use crate::cx::{Cx, Operand, Out, Res, axis, refuse};
-use crate::emit::{Emitter, Fold, V};
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::argsort", |cx| {

@@ -5,8 +5,8 @@ use warpforge_snakeburger::ir::DType;
 
 use super::Lower;
 use crate::cx::{Cx, Res, refuse};
-use crate::emit::V;
 use crate::promote;
+use warpforge_snakeburger::build::V;
 
 pub const ROWS: &[(&str, Lower)] = &[("aten::col2im", col2im), ("aten::im2col", im2col)];
 

@@ -7,7 +7,7 @@ use warpforge_snakeburger::ops::{self, Direction};
 use super::Lower;
 use super::reduce::extreme_and_place;
 use crate::cx::{Cx, Out, Res, refuse};
-use crate::emit::{Emitter, Fold, V, Window};
+use warpforge_snakeburger::build::{Emitter, Fold, V, Window};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::_adaptive_avg_pool2d", |cx| adaptive_avg(cx, 2)),

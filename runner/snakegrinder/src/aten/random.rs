@@ -8,8 +8,8 @@ use warpforge_snakeburger::ops::{self, Direction};
 
 use super::Lower;
 use crate::cx::{Cx, Out, Res, attr_f, attrs, refuse};
-use crate::emit::{Emitter, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, V};
 
 /// Operators that draw; a model with none of them needs no random argument.
 pub const DRAWS: &[&str] = &[

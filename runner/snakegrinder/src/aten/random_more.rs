@@ -7,7 +7,7 @@ use warpforge_snakeburger::ops::{self, Direction};
 use super::Lower;
 use super::random::{bits, normal, uniform};
 use crate::cx::{Cx, Out, Res, refuse};
-use crate::emit::V;
+use warpforge_snakeburger::build::V;
 
 /// Operators here that draw.
 pub const DRAWS: &[&str] = &[

@@ -11,8 +11,8 @@ use super::math::{at_least, sigmoid, tanh};
 use super::matmul::linear_of;
 use super::random::{attention_state, keep_mask};
 use crate::cx::{Cx, Out, Res, attr_f, attr_i, element, refuse};
-use crate::emit::{Emitter, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::gru", |cx| network(cx, Kind::Gru)),

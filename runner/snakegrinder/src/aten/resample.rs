@@ -6,9 +6,9 @@ use warpforge_snakeburger::ir::DType;
 
 use super::Lower;
 use crate::cx::{Cx, Number, Res, as_number, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
 use crate::value::Val;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::_upsample_bicubic2d_aa", |cx| smooth(cx, 2, Filter::CubicAntialias)),

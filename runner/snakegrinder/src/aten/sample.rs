@@ -6,7 +6,7 @@ use warpforge_snakeburger::ops::{self, Direction};
 
 use super::Lower;
 use crate::cx::{Cx, Res, refuse};
-use crate::emit::{Emitter, Fold, V};
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::affine_grid_generator", affine_grid),

@@ -7,8 +7,8 @@ use warpforge_snakeburger::ops::{self, Direction};
 
 use super::Lower;
 use crate::cx::{Cx, Operand, Out, Res, axis, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::cummax", |cx| extreme(cx, Fold::Max)),

@@ -7,8 +7,8 @@ use warpforge_snakeburger::ops::{self, Direction};
 use super::Lower;
 use super::index::{along, with_axis};
 use crate::cx::{Cx, Operand, Res, axis, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::index_add", index_add),

@@ -7,7 +7,7 @@ use warpforge_snakeburger::ops;
 use super::Lower;
 use super::index::which_repeated;
 use crate::cx::{Cx, Number, Operand, Out, Res, axis, broadcast, refuse};
-use crate::emit::{Emitter, V};
+use warpforge_snakeburger::build::{Emitter, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::broadcast_tensors", |cx| {

@@ -9,7 +9,7 @@ use super::Lower;
 use super::math::{abs, and, log, not, only, sqrt};
 use super::reduce::extreme_and_place;
 use crate::cx::{Cx, Out, Res, broadcast, refuse};
-use crate::emit::{Emitter, Fold, V};
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::cholesky", |cx| Ok(cholesky(cx)?.into())),

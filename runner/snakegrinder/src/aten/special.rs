@@ -8,8 +8,8 @@ use super::Lower;
 use super::arithmetic::truncate;
 use super::math::{abs, and, exp, log, log1p, not, only, polynomial};
 use crate::cx::{Cx, Operand, Res, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::fix", |cx| {

@@ -7,7 +7,7 @@ use warpforge_snakeburger::ops;
 use super::Lower;
 use super::fourier::{Way, transform};
 use crate::cx::{Cx, Res, refuse};
-use crate::emit::{Emitter, V};
+use warpforge_snakeburger::build::{Emitter, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::bartlett_window", |cx| window(cx, |x| 1.0 - (2.0 * x - 1.0).abs())),

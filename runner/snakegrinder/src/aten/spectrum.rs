@@ -9,7 +9,7 @@ use warpforge_snakeburger::ops::{self, Direction};
 use super::Lower;
 use super::math::{abs, only, sqrt};
 use crate::cx::{Cx, Res, Why, refuse};
-use crate::emit::{Emitter, Fold, V};
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::linalg_eigvalsh", |cx| {

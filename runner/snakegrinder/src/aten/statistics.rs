@@ -7,8 +7,8 @@ use super::Lower;
 use super::math::{abs, only, sqrt};
 use super::reduce::{mean_of, total, vector_norm};
 use crate::cx::{Cx, Res, axis, refuse};
-use crate::emit::{Emitter, Fold, V};
 use crate::promote;
+use warpforge_snakeburger::build::{Emitter, Fold, V};
 
 pub const ROWS: &[(&str, Lower)] = &[
     ("aten::corrcoef", |cx| {
@@ -146,7 +146,7 @@ fn trapezoid(cx: &mut Cx<'_>, running: bool) -> Res {
 /// Sums of all elements up to each.
 fn running_sum(e: &mut Emitter, x: V, at: usize) -> V {
     let size = e.dims(x)[at];
-    let mut window = crate::emit::Window::new(e.rank(x));
+    let mut window = warpforge_snakeburger::build::Window::new(e.rank(x));
     window.sizes[at] = size.max(1);
     window.low[at] = (size - 1).max(0);
     e.reduce_window(x, Fold::Add, &window)

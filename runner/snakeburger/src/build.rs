@@ -3,16 +3,18 @@
 //! What is built here is verified as a whole afterwards, so these methods assert nothing.
 
 mod combine;
+mod flow;
+mod lookup;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use warpforge_snakeburger::eval::{Num, Tensor};
-use warpforge_snakeburger::ir::{
+use crate::eval::{Num, Tensor};
+use crate::ir::{
     Attr, DType, Dict, Dims, Func, Graph, Ints, Literal, Loc, LocId, Module, NewNode, RegionId,
     TensorTy, Ty, ValueId, Visibility,
 };
-use warpforge_snakeburger::ops::{self, Direction, Op};
+use crate::ops::{self, Direction, Op};
 
 pub use combine::{Fold, Window};
 
@@ -103,7 +105,7 @@ impl Emitter {
 
     /// Marks the operation that makes a value as the result of a node.
     pub fn tap(&mut self, value: V, name: &str) {
-        let warpforge_snakeburger::ir::Def::Result(node, index) = self.graph.def(value) else {
+        let crate::ir::Def::Result(node, index) = self.graph.def(value) else {
             return;
         };
         let results = self.graph.results(node).len();

@@ -1,10 +1,10 @@
 //! Loops, branches and slices whose place is known only when the program runs.
 
-use warpforge_snakeburger::eval::Num;
-use warpforge_snakeburger::ir::{DType, TensorTy};
-use warpforge_snakeburger::ops::{self, Direction};
+use crate::eval::Num;
+use crate::ir::{DType, TensorTy};
+use crate::ops::{self, Direction};
 
-use crate::emit::{Emitter, V};
+use super::{Emitter, V};
 
 impl Emitter {
     /// Runs `body` for 0, 1, … below `count`: it gets the counter and the state, and says what

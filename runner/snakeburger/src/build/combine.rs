@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use warpforge_snakeburger::eval::{Num, Tensor};
-use warpforge_snakeburger::ir::{DType, Dims, Ints, Literal, RegionId, TensorTy};
-use warpforge_snakeburger::ops;
+use crate::eval::{Num, Tensor};
+use crate::ir::{DType, Dims, Ints, Literal, RegionId, TensorTy};
+use crate::ops;
 
 use super::{Emitter, V};
 

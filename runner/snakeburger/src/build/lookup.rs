@@ -1,10 +1,10 @@
 //! Building what depends on indices: gathers, scatters, sorts.
 
-use warpforge_snakeburger::eval::Num;
-use warpforge_snakeburger::ir::{DType, Ints, RegionId, TensorTy};
-use warpforge_snakeburger::ops::{self, Direction};
+use crate::eval::Num;
+use crate::ir::{DType, Ints, RegionId, TensorTy};
+use crate::ops::{self, Direction};
 
-use crate::emit::{Emitter, Fold, V};
+use super::{Emitter, Fold, V};
 
 fn ints(axes: impl IntoIterator<Item = usize>) -> Ints {
     axes.into_iter().map(|axis| axis as i64).collect()

@@ -1,0 +1,115 @@
+//! Messages of a training session: a model is opened once, keeps its parameters, buffers and
+//! optimiser state, and is then driven step by step. Tensors travel as safetensors files.
+//!
+//! In files of state, names are `parameter/NAME`, `buffer/NAME` and `optimizer/SLOT/NAME`, where
+//! a slot is `exp_avg`, `exp_avg_sq`, `momentum_buffer` or `master`; `optimizer/scale` and
+//! `optimizer/good_steps` hold the loss scale. Tied parameters stand under their first name.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use warpforge_training::Recipe;
+
+use crate::message::{Device, Precision, Taps, Weights};
+
+/// Load a model for training. A second `open` ends the session before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Open {
+    pub model: PathBuf,
+    /// The same model for use: its parameters and buffers are those of `model`, by name.
+    #[serde(default)]
+    pub evaluation: Option<PathBuf>,
+    #[serde(default)]
+    pub weights: Weights,
+    #[serde(default)]
+    pub precision: Precision,
+    #[serde(default)]
+    pub device: Device,
+    pub threads: u32,
+    pub seed: u64,
+    /// Sizes that the models leave open.
+    #[serde(default)]
+    pub dims: BTreeMap<String, i64>,
+    #[serde(default)]
+    pub evaluation_dims: BTreeMap<String, i64>,
+    /// The output to descend; without it the one marked as loss, or the only scalar float output.
+    #[serde(default)]
+    pub loss: Option<String>,
+    pub recipe: Recipe,
+    #[serde(default)]
+    pub tf32: bool,
+}
+
+/// What a model came to be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    pub device: Device,
+    pub threads: u32,
+    /// Parameters that are trained, in the graph's order, the first name of tied ones.
+    pub trained: Vec<String>,
+    /// Parameters that are not.
+    pub frozen: Vec<String>,
+    pub loss: String,
+    pub load_seconds: f64,
+}
+
+/// One update of the parameters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// Counted from 0; it is what schedules, bias corrections and random numbers depend on.
+    pub step: u32,
+    /// The inputs: one file for each micro-batch. Micro-batch `i` draws its random numbers at
+    /// step `step * accumulation + i`.
+    pub batches: Vec<PathBuf>,
+    /// Where the gradients go, by parameter's name: of the loss itself, summed over
+    /// micro-batches, unscaled, before clipping.
+    #[serde(default)]
+    pub gradients: Option<PathBuf>,
+    /// Where nodes' results of the first micro-batch go.
+    #[serde(default)]
+    pub activations: Option<PathBuf>,
+    #[serde(default)]
+    pub taps: Taps,
+    /// Where the state after the step goes.
+    #[serde(default)]
+    pub state: Option<PathBuf>,
+    /// Where the outputs go, of the first micro-batch, by name.
+    #[serde(default)]
+    pub outputs: Option<PathBuf>,
+    /// Whether everything stays as it was: only gradients and losses are wanted.
+    #[serde(default)]
+    pub dry: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stepped {
+    /// The mean of the micro-batches' losses; `None` where it is not finite, which JSON lacks.
+    pub loss: Option<f64>,
+    pub learning_rate: f64,
+    /// Of all gradients together, before clipping; only where clipping wants it.
+    #[serde(default)]
+    pub gradient_norm: Option<f64>,
+    /// Whether the step was left out because a scaled gradient overflowed.
+    #[serde(default)]
+    pub skipped: bool,
+    /// Computing alone: no files.
+    pub seconds: f64,
+}
+
+/// Run the evaluation model, or the trained one where there is none, with the present weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evaluate {
+    /// The inputs of one batch.
+    pub inputs: PathBuf,
+    /// Where its outputs go, by name.
+    pub outputs: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evaluated {
+    pub seconds: f64,
+}
