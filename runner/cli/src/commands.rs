@@ -1,9 +1,11 @@
 //! The verbs: one file each, holding its arguments, its help and what it does.
 
+pub mod baseline;
 pub mod compile;
 pub mod completions;
 pub mod config;
 pub mod conformance;
+pub mod data;
 pub mod doctor;
 pub mod hlo;
 pub mod man;
@@ -11,7 +13,9 @@ pub mod model;
 pub mod run;
 pub mod schema;
 pub mod system;
+pub mod training;
 pub mod validate;
+pub mod workload;
 
 use crate::args::{Command, Global};
 use crate::exit::Exit;
@@ -39,10 +43,14 @@ pub fn needs_configuration(command: &Command) -> bool {
         | Command::System(_)
         | Command::Model(_)
         | Command::Run(_)
+        | Command::Golden(_)
+        | Command::Execute(_)
         | Command::Compile(_)
         | Command::Hlo(_)
+        | Command::Data(_)
         | Command::Conformance(_)
         | Command::Validate(_)
+        | Command::Baseline(_)
         | Command::Config(_) => true,
         Command::Completions(_) | Command::Man(_) | Command::Schema(_) => false,
     }
@@ -54,11 +62,15 @@ pub fn run(command: &Command, context: &Context<'_>, ui: &mut Ui) -> anyhow::Res
         Command::System(args) => system::run(args, ui),
         Command::Config(args) => config::run(args, context, ui),
         Command::Run(args) => run::run(args, context, ui),
+        Command::Golden(args) => workload::golden(args, context, ui),
+        Command::Execute(args) => workload::execute(args, context, ui),
         Command::Model(args) => model::run(args, ui),
         Command::Compile(args) => compile::run(args, ui),
         Command::Hlo(args) => hlo::run(args, ui),
+        Command::Data(args) => data::run(args, context, ui),
         Command::Conformance(args) => conformance::run(args, ui),
         Command::Validate(args) => validate::run(args, ui),
+        Command::Baseline(args) => baseline::run(args, ui),
         Command::Completions(args) => completions::run(args, ui),
         Command::Man(args) => man::run(args, ui),
         Command::Schema(args) => schema::run(args, ui),

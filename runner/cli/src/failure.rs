@@ -18,11 +18,17 @@ const CYAN: Style = AnsiColor::Cyan.on_default();
 pub struct Misuse {
     pub message: String,
     pub help: String,
+    exit: Exit,
 }
 
 impl Misuse {
     pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { message: message.into(), help: help.into() }
+        Self { message: message.into(), help: help.into(), exit: Exit::Usage }
+    }
+
+    /// With another exit code than wrong usage has: a network that is away, a file that is wrong.
+    pub fn ending(self, exit: Exit) -> Self {
+        Self { exit, ..self }
     }
 }
 
@@ -48,7 +54,7 @@ pub fn report(error: &anyhow::Error, out: &mut dyn Write) -> Exit {
 
 fn judge(error: &anyhow::Error) -> (Exit, Option<&str>) {
     if let Some(misuse) = error.downcast_ref::<Misuse>() {
-        (Exit::Usage, Some(&misuse.help))
+        (misuse.exit, Some(&misuse.help))
     } else if error.downcast_ref::<Problems>().is_some() {
         (Exit::Usage, None)
     } else {

@@ -14,6 +14,11 @@ mod tensors;
 mod trace;
 mod ui;
 
+/// The reference interpreter allocates and frees large tensors all the time: memory that is kept
+/// for the next one saves the kernel from clearing it again.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     exit::guarded(|| app::run(std::env::args_os().collect())).into()
 }

@@ -1,83 +1,34 @@
-//! Tensor files: safetensors in and out, NumPy's `.npy` in.
+//! Tensor files that commands are given: safetensors, or NumPy's `.npy`.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context as _, bail, ensure};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use warpforge_parity::bundle::write_beside;
+use anyhow::{Context as _, ensure};
 use warpforge_snakeburger::eval::Tensor;
 use warpforge_snakeburger::ir::{Buffer, DType, TensorTy};
+
+use warpforge_workloads::tensors;
 
 use crate::failure::Misuse;
 
 /// Tensors by name; a `.npy` file holds one that has none.
-pub type Named = BTreeMap<String, Tensor>;
-
-/// Element types that both sides know by the same bits.
-const TYPES: &[(Dtype, DType)] = &[
-    (Dtype::BOOL, DType::I1),
-    (Dtype::U8, DType::U8),
-    (Dtype::I8, DType::S8),
-    (Dtype::U16, DType::U16),
-    (Dtype::I16, DType::S16),
-    (Dtype::U32, DType::U32),
-    (Dtype::I32, DType::S32),
-    (Dtype::U64, DType::U64),
-    (Dtype::I64, DType::S64),
-    (Dtype::F8_E5M2, DType::F8E5M2),
-    (Dtype::F8_E4M3, DType::F8E4M3FN),
-    (Dtype::F8_E8M0, DType::F8E8M0FNU),
-    (Dtype::F8_E4M3FNUZ, DType::F8E4M3FNUZ),
-    (Dtype::F8_E5M2FNUZ, DType::F8E5M2FNUZ),
-    (Dtype::F16, DType::F16),
-    (Dtype::BF16, DType::BF16),
-    (Dtype::F32, DType::F32),
-    (Dtype::F64, DType::F64),
-    (Dtype::C64, DType::C64),
-];
+pub use warpforge_workloads::tensors::Named;
 
 /// Reads a file by its ending.
 pub fn read(path: &Path) -> anyhow::Result<Named> {
     let help = "give a safetensors file, or a .npy file saved by NumPy";
+    if path.extension().is_none_or(|ending| ending != "npy") {
+        return tensors::read(path).map_err(|error| Misuse::new(error.to_string(), help).into());
+    }
     let misuse = |why: String| Misuse::new(format!("{}: {why}", path.display()), help);
     let bytes = std::fs::read(path).map_err(|error| misuse(error.to_string()))?;
-    let named = match path.extension().and_then(|ending| ending.to_str()) {
-        Some("npy") => read_npy(&bytes).map(|tensor| Named::from([(String::new(), tensor)])),
-        _ => read_safetensors(&bytes),
-    };
-    named.map_err(|error| misuse(format!("{error:#}")).into())
-}
-
-fn read_safetensors(bytes: &[u8]) -> anyhow::Result<Named> {
-    let file = SafeTensors::deserialize(bytes)?;
-    let mut named = Named::new();
-    for (name, view) in file.iter() {
-        let Some((_, dtype)) = TYPES.iter().find(|(theirs, _)| *theirs == view.dtype()) else {
-            bail!("tensor {name} has the element type {:?}, which is not supported", view.dtype());
-        };
-        let ty = TensorTy::new(view.shape().iter().map(|dim| *dim as i64), *dtype);
-        named.insert(name.to_owned(), Tensor { ty, data: Buffer::from_slice(view.data()) });
-    }
-    Ok(named)
+    let tensor = read_npy(&bytes).map_err(|error| misuse(format!("{error:#}")))?;
+    Ok(Named::from([(String::new(), tensor)]))
 }
 
 /// Writes a safetensors file beside its place and renames it.
-pub fn write(path: &Path, tensors: &Named) -> anyhow::Result<()> {
-    let mut views = Vec::new();
-    for (name, tensor) in tensors {
-        let shape = tensor.dims().iter().map(|dim| *dim as usize).collect();
-        let dtype = file_type(tensor.storage());
-        views.push((name.as_str(), TensorView::new(dtype, shape, tensor.data.bytes())?));
-    }
-    let bytes = safetensors::tensor::serialize(views, None)?;
-    write_beside(path, &bytes).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// A type the format lacks is written as the bytes it is stored in.
-fn file_type(dtype: DType) -> Dtype {
-    let known = TYPES.iter().find(|(_, ours)| *ours == dtype).map(|(theirs, _)| *theirs);
-    known.unwrap_or(if dtype.is_signed() { Dtype::I8 } else { Dtype::U8 })
+pub fn write(path: &Path, named: &Named) -> anyhow::Result<()> {
+    let all = named.iter().map(|(name, tensor)| (name.as_str(), tensor));
+    Ok(tensors::write(path, all)?)
 }
 
 /// NumPy's format, versions 1 to 3: a magic number, a header that is a Python dict, the elements.
@@ -159,16 +110,5 @@ mod tests {
         assert_eq!(error, "its size and its shape disagree");
         assert!(read_npy(b"\x93NUMPY\x01\x00\xff\xff\x00\x00\x00").is_err());
         assert!(read_npy(b"hello, world").is_err());
-    }
-
-    #[test]
-    fn tensors_survive_a_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.safetensors");
-        let ty = TensorTy::new([3], DType::BF16);
-        let tensor = Tensor::from_floats(ty, |i| i as f64 / 2.0);
-        let named = Named::from([("a".to_owned(), tensor)]);
-        write(&path, &named).unwrap();
-        assert_eq!(read(&path).unwrap(), named);
     }
 }

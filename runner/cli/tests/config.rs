@@ -50,6 +50,8 @@ fn every_setting_is_read_from_file_and_environment() {
         ("color", "never", json!("never")),
         ("quiet", "true", json!(true)),
         ("cache.dir", "/c", json!("/c")),
+        ("data.dir", "/d", json!("/d")),
+        ("data.coco", "/o", json!("/o")),
         ("golden.libtorch", "/t", json!("/t")),
         ("cluster.kubeconfig", "/a:/b", json!("/a:/b")),
         ("cluster.context", "kind", json!("kind")),

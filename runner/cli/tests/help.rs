@@ -6,15 +6,19 @@ use std::process::Stdio;
 
 use common::{Scratch, outcome};
 
-const VERBS: [&str; 12] = [
+const VERBS: [&str; 16] = [
     "doctor",
     "system",
     "run",
+    "golden",
+    "execute",
     "model",
     "compile",
     "hlo",
     "conformance",
     "validate",
+    "data",
+    "baseline",
     "config",
     "completions",
     "man",
@@ -41,7 +45,13 @@ fn help_of_every_verb() {
         snapshot(&format!("help-{verb}"), &[verb, "--help"]);
     }
     snapshot("help-config-show", &["config", "show", "--help"]);
+    for verb in ["show", "promote"] {
+        snapshot(&format!("help-baseline-{verb}"), &["baseline", verb, "--help"]);
+    }
     snapshot("help-model-inspect", &["model", "inspect", "--help"]);
+    for verb in ["list", "fetch", "verify", "path"] {
+        snapshot(&format!("help-data-{verb}"), &["data", verb, "--help"]);
+    }
     for verb in HLO_VERBS {
         snapshot(&format!("help-hlo-{verb}"), &["hlo", verb, "--help"]);
     }
@@ -100,7 +110,7 @@ fn manual_pages_exist_for_every_verb() {
     assert!(page.starts_with(".ie") && VERBS.iter().all(|verb| page.contains(verb)), "{page}");
 
     let (code, out, _) = scratch.run(&["man", "--out", "pages"]);
-    assert_eq!((code, out.as_str()), (0, "19 pages written to pages\n"));
+    assert_eq!((code, out.as_str()), (0, "29 pages written to pages\n"));
     for verb in
         VERBS.iter().copied().chain(["config-show", "hlo-check", "hlo-fmt", "hlo-run", "hlo-stats"])
     {
@@ -112,7 +122,7 @@ fn manual_pages_exist_for_every_verb() {
             "page of {verb}:\n{page}"
         );
     }
-    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 19);
+    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 29);
 }
 
 #[test]
@@ -164,13 +174,17 @@ fn committed_schemas_are_current() {
     assert_eq!(
         names,
         [
+            "baselines.json",
             "config.json",
             "conformance.json",
+            "data.json",
             "doctor.json",
             "model.json",
             "report.json",
+            "run.json",
             "stats.json",
-            "system.json"
+            "system.json",
+            "training-parity.json",
         ]
     );
 }

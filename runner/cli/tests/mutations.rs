@@ -52,8 +52,8 @@ const MUTATIONS: &[Mutation] = &[
     // Weights that are not transposed.
     of("bert_qa", LINEAR, 0, "contracting_dims = [2] x [1]", "contracting_dims = [2] x [0]"),
     of("bert_qa", LINEAR, 8, "contracting_dims = [2] x [1]", "contracting_dims = [2] x [0]"),
-    // Attention without its exponential's head.
-    of("bert_qa", ATTENTION, 0, "stablehlo.exponential", "stablehlo.exponential_minus_one"),
+    // Attention's scale is added.
+    of("bert_qa", ATTENTION, 0, "stablehlo.multiply", "stablehlo.add"),
     // Residual connections that are subtracted.
     of("bert_qa", "stablehlo.add", 0, "stablehlo.add", "stablehlo.subtract"),
     of("llama", "composite \"aten.silu\"", 0, "stablehlo.logistic", "stablehlo.tanh"),
@@ -66,7 +66,7 @@ const MUTATIONS: &[Mutation] = &[
     of("gpt2", LAYER_NORM, 1, "stablehlo.subtract", "stablehlo.add"),
     of("vit", "composite \"aten.gelu\"", 0, "stablehlo.add", "stablehlo.subtract"),
     of("vit", LAYER_NORM, 2, "stablehlo.rsqrt", "stablehlo.sqrt"),
-    of("resnet50", "stablehlo.maximum", 4, "stablehlo.maximum", "stablehlo.minimum"),
+    of("resnet50", "stablehlo.add", 4, "stablehlo.add", "stablehlo.subtract"),
     of("resnet50", "composite \"aten.batch_norm\"", 5, "stablehlo.rsqrt", "stablehlo.exponential"),
     of("resnet50", LINEAR, 0, "stablehlo.add", "stablehlo.subtract"),
 ];
@@ -87,10 +87,13 @@ fn mutate(program: &str, mutation: &Mutation) -> (String, Place) {
     let mut lines: Vec<String> = program.lines().map(str::to_owned).collect();
     let end = lines.iter().position(|line| line == "  }").unwrap();
     let chosen = |line: &&String| line.contains(mutation.line) && line.contains("warpforge.tap");
-    let line = lines[..end].iter().filter(chosen).nth(mutation.nth).cloned();
+    // Where no gradient flows, the mark is on the barrier behind the operation.
+    let inside = |line: &&String| line.contains(mutation.line);
+    let tapped = lines[..end].iter().filter(chosen).nth(mutation.nth);
+    let line = tapped.or_else(|| lines[..end].iter().filter(inside).nth(mutation.nth)).cloned();
     let line = line.unwrap_or_else(|| panic!("{}: no such line", mutation.line));
     let at = lines.iter().position(|other| *other == line).unwrap();
-    let node = quoted(&line, "warpforge.tap = \"").to_owned();
+    let node = quoted(&line, " loc(\"").to_owned();
     let module = quoted(&line, &format!(" loc(\"{node}\"(\"")).to_owned();
     if let Some((_, rest)) = line.split_once("decomposition = @") {
         let symbol = rest.split([',', '}']).next().unwrap();

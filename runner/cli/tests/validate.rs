@@ -99,7 +99,7 @@ fn each_problem_is_its_own_reason() {
     put(&scratch, "g.safetensors", &[("x", &[2], &[f32::NAN, 1.0])]);
     put(&scratch, "c.safetensors", &[("x", &[2], &[f32::NAN, 1.0])]);
     all += &shown(&scratch, &[]);
-    all += &shown(&scratch, &["--expect-nan"]);
+    all += &shown(&scratch, &["--expect-nonfinite"]);
     insta::assert_snapshot!("reasons", all);
 }
 

@@ -122,6 +122,20 @@ void wf_tensor_require_grad(const at::Tensor* tensor, int required, char** error
   shim::guarded(error, 0, [&] { return tensor->set_requires_grad(required != 0), 0; });
 }
 
+int wf_tensor_tracked(const at::Tensor* tensor) noexcept { return tensor->requires_grad(); }
+
+// Adds the gradients of a scalar to the leaves it was computed from, and frees what was recorded.
+void wf_tensor_backward(const at::Tensor* tensor, char** error) {
+  shim::guarded(error, 0, [&] { return tensor->backward(), 0; });
+}
+
+// Undefined where there is none.
+at::Tensor* wf_tensor_grad(const at::Tensor* tensor) noexcept { return new at::Tensor(tensor->grad()); }
+
+void wf_tensor_drop_grad(const at::Tensor* tensor, char** error) {
+  shim::guarded(error, 0, [&] { return tensor->mutable_grad().reset(), 0; });
+}
+
 // The values in host memory, row by row, with nothing left to resolve.
 at::Tensor* wf_tensor_host(const at::Tensor* tensor, char** error) {
   return shim::guarded(error, static_cast<at::Tensor*>(nullptr), [&] {

@@ -143,6 +143,21 @@ IValue* wf_op_parameter_default(const c10::OperatorHandle* op, size_t index) noe
   return value ? new IValue(*value) : nullptr;
 }
 
+// What the schema says of an argument's memory: 0 nothing, 1 a result may share it, 2 it is
+// written to.
+int wf_op_alias(const c10::OperatorHandle* op, size_t index) noexcept {
+  const auto* alias = op->schema().arguments()[index].alias_info();
+  return alias == nullptr ? 0 : alias->isWrite() ? 2 : 1;
+}
+
+// Whether a result may share an argument's memory.
+int wf_op_views(const c10::OperatorHandle* op) noexcept {
+  for (const auto& result : op->schema().returns()) {
+    if (result.alias_info() != nullptr) return 1;
+  }
+  return 0;
+}
+
 // Whether it draws random numbers, with some arguments at least.
 int wf_op_random(const c10::OperatorHandle* op) noexcept { return op->hasTag(at::Tag::nondeterministic_seeded); }
 

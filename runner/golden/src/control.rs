@@ -6,7 +6,7 @@ use crate::failure::{self, Failure, FailureKind};
 use crate::interp::Interpreter;
 use crate::torch::{Fault, Tensor, Value};
 
-impl Interpreter<'_> {
+impl Interpreter {
     pub(crate) fn control_flow(
         &mut self,
         name: &str,

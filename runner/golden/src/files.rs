@@ -150,12 +150,38 @@ pub fn read(path: &Path) -> Result<BTreeMap<String, Tensor>, Failure> {
     Ok(tensors)
 }
 
+/// Writes tensors by name to one file.
+pub fn write_tensors<'t>(
+    path: &Path,
+    tensors: impl IntoIterator<Item = (&'t str, &'t Tensor)>,
+) -> Result<(), Failure> {
+    let mut writer = Writer::create(path.to_owned())?;
+    for (name, tensor) in tensors {
+        writer.add(name, tensor)?;
+    }
+    writer.finish().map(drop)
+}
+
 /// Whether two tensors have the same type, shape and bits.
 pub fn same_bits(a: &Tensor, b: &Tensor) -> Result<bool, Fault> {
     if (a.dtype(), a.shape()) != (b.dtype(), b.shape()) {
         return Ok(false);
     }
     Ok(a.host()?.bytes() == b.host()?.bytes())
+}
+
+/// A number that a model gives is written as a tensor without axes; `None`
+/// is no value.
+pub fn as_tensor(value: Value) -> Result<Option<Tensor>, Fault> {
+    let scalar =
+        |bytes: &[u8], dtype| Tensor::from_bytes(bytes, &Layout::dense(dtype, &[])).map(Some);
+    match value {
+        Value::Tensor(tensor) if tensor.defined() => Ok(Some(tensor)),
+        Value::Int(value) => scalar(&value.to_le_bytes(), ScalarType::I64),
+        Value::Float(value) => scalar(&value.to_le_bytes(), ScalarType::F64),
+        Value::Bool(value) => scalar(&[value.into()], ScalarType::Bool),
+        _ => Ok(None),
+    }
 }
 
 /// A copy with memory of its own.

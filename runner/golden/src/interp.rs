@@ -48,8 +48,8 @@ struct Found {
     shared: Option<random::Run>,
 }
 
-pub struct Interpreter<'g> {
-    graph: &'g Graph,
+/// Runs one graph, any number of times.
+pub struct Interpreter {
     settings: Settings,
     device: String,
     library: Library,
@@ -58,9 +58,9 @@ pub struct Interpreter<'g> {
     counts: Counts,
 }
 
-impl<'g> Interpreter<'g> {
+impl Interpreter {
     /// Looks every operator up, so that one message names all that libtorch does not have.
-    pub fn new(graph: &'g Graph, settings: Settings) -> Result<Self, Failure> {
+    pub fn new(graph: &Graph, settings: Settings) -> Result<Self, Failure> {
         let mut library = Library::default();
         let mut ops = Vec::new();
         let mut unknown: BTreeMap<String, (u64, String)> = BTreeMap::new();
@@ -84,26 +84,43 @@ impl<'g> Interpreter<'g> {
                 format!("{op} ({count} times, first {first})")
             };
             let list: Vec<_> = unknown.iter().map(line).collect();
-            let message = format!("libtorch has no operator {}", list.join("; "));
+            let mut message = format!("libtorch has no operator {}", list.join("; "));
+            // Such as torchvision's: they come with a Python package, not with libtorch.
+            if unknown.keys().any(|op| !op.starts_with("aten")) {
+                message += ". Operators of other libraries cannot be run: export the model with \
+                            them written in plain PyTorch, or decomposed before export";
+            }
             return Err(failure::failure(FailureKind::Unsupported, message));
         }
         let device = settings.device.to_string();
-        Ok(Self { graph, settings, device, library, ops, counts: Counts::default() })
+        Ok(Self { settings, device, library, ops, counts: Counts::default() })
     }
 
     pub fn library(&mut self) -> &mut Library {
         &mut self.library
     }
 
-    /// Runs the graph once; the inputs are its own, in order, and so are the results.
+    /// Which step of a longer run comes next.
+    pub fn set_step(&mut self, step: u32) {
+        self.settings.step = step;
+    }
+
+    pub fn set_grad(&mut self, grad: bool) {
+        self.settings.grad = grad;
+    }
+
+    /// Runs the graph that it was made for once; the inputs are the graph's own, in order, and
+    /// so are the results.
     pub fn run(
         &mut self,
+        graph: &Graph,
         inputs: Vec<Value>,
         observer: &mut dyn Observer,
     ) -> Result<Vec<Value>, Failure> {
         self.counts = Counts::default();
-        tch::manual_seed(self.settings.seed as i64);
-        self.function(self.graph, inputs, Some(observer))
+        let Settings { seed, step, .. } = self.settings;
+        tch::manual_seed(seed.wrapping_add(u64::from(step) << 32) as i64);
+        self.function(graph, inputs, Some(observer))
     }
 
     /// What the last run did.

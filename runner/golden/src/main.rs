@@ -8,11 +8,15 @@ mod control;
 mod failure;
 mod files;
 mod interp;
+mod load;
 mod progress;
 mod random;
 mod run;
 mod scalar;
 mod torch;
+mod train;
+mod watch;
+mod writes;
 
 use std::fs::File;
 use std::io::{BufRead as _, Write as _};
@@ -25,7 +29,9 @@ use std::thread;
 use anyhow::Context as _;
 use rustix::stdio;
 use serde::Deserialize;
-use warpforge_golden_protocol::{Event, Failure, FailureKind, Hello, Request, VERSION};
+use warpforge_golden_protocol::{Event, Failure, FailureKind, Hello, Request, Task, VERSION};
+
+use crate::train::Training;
 
 fn main() -> anyhow::Result<ExitCode> {
     let mut output = private_output().context("standard output")?;
@@ -45,7 +51,7 @@ fn main() -> anyhow::Result<ExitCode> {
         [file] => {
             let text = std::fs::read_to_string(file);
             let text = text.with_context(|| format!("cannot read {}", file.display()))?;
-            let good = answer(&text, &mut output)?;
+            let good = answer(&text, &mut None, &mut output)?;
             Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         _ => anyhow::bail!("usage: warpforge-golden [REQUEST.json | --version]"),
@@ -67,9 +73,10 @@ fn say(output: &mut File, event: &Event) -> anyhow::Result<()> {
 
 fn serve(output: &mut File) -> anyhow::Result<()> {
     let busy = Arc::new(AtomicBool::new(false));
+    let mut session = None;
     for line in requests(Arc::clone(&busy)) {
         busy.store(true, Ordering::SeqCst);
-        answer(&line, output)?;
+        answer(&line, &mut session, output)?;
         busy.store(false, Ordering::SeqCst);
     }
     Ok(())
@@ -98,24 +105,51 @@ fn requests(busy: Arc<AtomicBool>) -> Receiver<String> {
 }
 
 /// Answers one request; whether it had a result.
-fn answer(line: &str, output: &mut File) -> anyhow::Result<bool> {
+fn answer(line: &str, session: &mut Option<Training>, output: &mut File) -> anyhow::Result<bool> {
     let mut broken = None;
     let mut emit = |event: Event| {
         if let Err(error) = say(output, &event) {
             broken.get_or_insert(error);
         }
     };
-    let result = parse(line).and_then(|request| run::run(&request.run, &mut emit));
+    let result = parse(line).and_then(|request| perform(&request.task, session, &mut emit));
     if let Some(error) = broken {
         return Err(error);
     }
     let good = result.is_ok();
-    let last = match result {
-        Ok(outcome) => Event::Result(outcome),
-        Err(failure) => Event::Error(failure),
-    };
-    say(output, &last)?;
+    say(output, &result.unwrap_or_else(Event::Error))?;
     Ok(good)
+}
+
+fn perform(
+    task: &Task,
+    session: &mut Option<Training>,
+    emit: &mut dyn FnMut(Event),
+) -> Result<Event, Failure> {
+    let message = "no model is open for training";
+    let closed = || failure::failure(FailureKind::Protocol, message);
+    match task {
+        Task::Run(run) => return run::run(run, emit).map(Event::Result),
+        Task::Open(open) => {
+            // The one before frees its memory first.
+            *session = None;
+            let training = session.insert(Training::open(open)?);
+            return Ok(Event::Opened(training.opened()));
+        }
+        Task::Close => {
+            *session = None;
+            return Ok(Event::Done);
+        }
+        _ => {}
+    }
+    let training = session.as_mut().ok_or_else(closed)?;
+    match task {
+        Task::Step(step) => training.step(step, emit).map(Event::Stepped),
+        Task::Evaluate(evaluate) => training.evaluate(evaluate, emit).map(Event::Evaluated),
+        Task::Save { path } => training.save(path).map(|()| Event::Done),
+        Task::Restore { path } => training.restore(path).map(|()| Event::Done),
+        Task::Run(_) | Task::Open(_) | Task::Close => Err(failure::internal("answered above")),
+    }
 }
 
 fn parse(line: &str) -> Result<Request, Failure> {

@@ -4,6 +4,9 @@
 //! computed by the operators that libtorch's own definition uses, in the same order, so that
 //! autograd and rounding are as they would be.
 
+mod more;
+mod recurrent;
+
 use warpforge_pt2::random::{self, Stream};
 
 use crate::torch::{Fault, Layout, Library, Op, ScalarType, Tensor, Value};
@@ -86,6 +89,10 @@ const INTERCEPTED: &[(&str, &str, Run)] = &[
     ("aten::feature_alpha_dropout_", "", |d, a| d.dropout(a, Noise::FEATURES.alpha().in_place())),
     ("aten::native_dropout", "", |d, a| d.native_dropout(a)),
     ("aten::scaled_dot_product_attention", "", |d, a| d.attention(a)),
+    ("aten::lstm", "input", |d, a| d.recurrent(a)),
+    ("aten::gru", "input", |d, a| d.recurrent(a)),
+    ("aten::rnn_tanh", "input", |d, a| d.recurrent(a)),
+    ("aten::rnn_relu", "input", |d, a| d.recurrent(a)),
     ("aten::bernoulli", "", |d, a| d.bernoulli(a, &a.get("self"))),
     ("aten::bernoulli", "p", |d, a| d.bernoulli(a, &a.get("p"))),
     ("aten::bernoulli_", "float", |d, a| d.bernoulli_fill(a)),
@@ -101,6 +108,13 @@ const INTERCEPTED: &[(&str, &str, Run)] = &[
     ("aten::uniform_", "", |d, a| d.fill(a, Law::Uniform(a.float("from")?, a.float("to")?))),
     ("aten::uniform", "", |d, a| d.like(a, Law::Uniform(a.float("from")?, a.float("to")?))),
     ("aten::normal_", "", |d, a| d.fill(a, Law::Normal(a.float("mean")?, a.float("std")?))),
+    ("aten::exponential_", "", |d, a| d.fill(a, Law::Exponential(a.float("lambd")?))),
+    ("aten::random_", "from", |d, a| d.fill(a, Law::Ints(a.int("from")?, a.int("to")?))),
+    ("aten::random_", "to", |d, a| d.fill(a, Law::Ints(0, a.int("to")?))),
+    ("aten::multinomial", "", |d, a| d.multinomial(a)),
+    ("aten::randperm", "", |d, a| d.permutation(a)),
+    ("aten::rrelu", "", |d, a| d.slopes(a, false)),
+    ("aten::rrelu_", "", |d, a| d.slopes(a, true)),
     ("aten::normal_functional", "", |d, a| {
         d.like(a, Law::Normal(a.float("mean")?, a.float("std")?))
     }),
@@ -142,6 +156,8 @@ enum Law {
     Normal(f64, f64),
     /// From the first to below the second.
     Ints(i64, i64),
+    /// With this rate.
+    Exponential(f64),
 }
 
 impl Draw<'_> {
@@ -161,7 +177,9 @@ impl Draw<'_> {
         let dtype = input.dtype().unwrap_or(ScalarType::F32);
         let mut kept = self.op("aten::to", "dtype", &[like.into(), dtype.into()])?;
         let mut shift = None;
-        if noise.alpha {
+        if noise.alpha && p == 1.0 {
+            // Nothing is kept, and nothing added.
+        } else if noise.alpha {
             const ALPHA: f64 = 1.758_099_340_847_376_6;
             let a = 1.0 / ((ALPHA * ALPHA * p + 1.0) * (1.0 - p)).sqrt();
             let b = self.op("aten::add", "Scalar", &[(&kept).into(), (-1.0).into()])?;
@@ -282,6 +300,12 @@ impl Draw<'_> {
             }
             Law::Uniform(low, high) => {
                 let number = |word| low + (high - low) * uniform(word);
+                let bytes = words(stream, count).flat_map(|word| number(word).to_le_bytes());
+                self.tensor(&bytes.collect::<Vec<_>>(), ScalarType::F64, shape)?
+            }
+            Law::Exponential(rate) => {
+                // Shifted into (0, 1], where the logarithm is finite.
+                let number = |word| (uniform(word) + 1.0 / 16_777_216.0).ln() * (-1.0 / rate);
                 let bytes = words(stream, count).flat_map(|word| number(word).to_le_bytes());
                 self.tensor(&bytes.collect::<Vec<_>>(), ScalarType::F64, shape)?
             }
@@ -411,6 +435,55 @@ mod tests {
         let below = [ones(&[7]), Value::Float(0.5)];
         let hits: Vec<f32> = uniform.iter().map(|u| f32::from(u8::from(*u < 0.5))).collect();
         assert_eq!(run("aten::bernoulli", "p", &below)[0], hits);
+    }
+
+    /// Two layers whose weights are all one, without biases and of one feature.
+    fn layers(hidden: Value, dropout: f64, batch_first: bool) -> Vec<Value> {
+        let weights = Value::List(vec![ones(&[1, 1]); 4]);
+        let (time, batch) = (3, 2);
+        let input = if batch_first { ones(&[batch, time, 1]) } else { ones(&[time, batch, 1]) };
+        let flags = [false.into(), 2.into(), dropout.into(), true.into(), false.into()];
+        let mut arguments = vec![input, hidden, weights];
+        arguments.extend(flags);
+        arguments.push(batch_first.into());
+        arguments
+    }
+
+    #[test]
+    fn recurrent_layers_drop_between_them_what_the_stream_drops() {
+        let zeros = |shape: &[i64]| {
+            let bytes = vec![0; 4 * count(shape) as usize];
+            Value::from(Tensor::from_bytes(&bytes, &Layout::dense(ScalarType::F32, shape)).unwrap())
+        };
+        // relu with weights of one: each layer adds up what it is given.
+        let arguments = layers(zeros(&[2, 2, 1]), 0.5, false);
+        let result = run("aten::rnn_relu", "input", &arguments);
+        let (mut sums, mut expected) = ([0.0_f32; 2], Vec::new());
+        for time in 0..3_u64 {
+            for batch in 0..2_u64 {
+                let first = (time + 1) as f32;
+                let kept = if STREAM.keeps(time * 2 + batch, 0.5) { 2.0 } else { 0.0 };
+                sums[batch as usize] += first * kept;
+                expected.push(sums[batch as usize]);
+            }
+        }
+        assert_eq!(result[0], expected);
+        assert_eq!(result[1], [3.0, 3.0, sums[0], sums[1]]);
+        let swapped = layers(zeros(&[2, 2, 1]), 0.5, true);
+        let other = run("aten::rnn_relu", "input", &swapped);
+        let turned: Vec<f32> = [0, 2, 4, 1, 3, 5].map(|at| expected[at]).into();
+        assert_eq!(other[0], turned);
+        // Nothing is left of the first layer: the second sees zeros, as with dropout of all.
+        for name in ["aten::lstm", "aten::gru"] {
+            let gates = if name == "aten::lstm" { 4 } else { 3 };
+            let state = zeros(&[2, 2, 1]);
+            let both = Value::List(vec![state.clone(), state.clone()]);
+            let mut arguments = layers(if name == "aten::lstm" { both } else { state }, 1.0, false);
+            arguments[2] = Value::List(vec![ones(&[gates, 1]); 4]);
+            let results = run(name, "input", &arguments);
+            assert_eq!(results.len(), if name == "aten::lstm" { 3 } else { 2 });
+            assert_eq!(results[0], [0.0; 6], "{name}");
+        }
     }
 
     #[test]

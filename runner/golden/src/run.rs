@@ -1,38 +1,43 @@
 //! One request: load, run, write down.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use warpforge_golden_protocol::{
-    Device, Event, NodeTime, Outcome, Precision, Run, RunTime, Started, Taps, Timings, Weights,
-};
-use warpforge_pt2::{
-    Arg, Bytes, DimSpec, Input, InputKind, Mapped, Model, Node, OutputKind, Recipe, ScalarType,
-    WeightSource,
-};
+use warpforge_golden_protocol::{Event, Outcome, Run, RunTime, Started, Taps, Timings};
+use warpforge_pt2::{InputKind, Model, OutputKind};
 
-use crate::failure::{self, Failure, FailureKind};
+use crate::failure::{self, Failure};
 use crate::files::{self, Writer};
-use crate::interp::{Interpreter, Observer, Settings};
+use crate::interp::{Interpreter, Settings};
+use crate::load::{self, Loader, Machine};
 use crate::progress::Progress;
-use crate::torch::{Context, Fault, Layout, Library, Mapping, Tensor, Value};
+use crate::torch::{Context, Fault, Library, Tensor, Value};
+use crate::watch::{Recorder, Watch};
+use crate::writes;
 
 /// Does what a request asks for; events go to `emit`.
 pub fn run(request: &Run, emit: &mut dyn FnMut(Event)) -> Result<Outcome, Failure> {
     let start = Instant::now();
-    prepare(request)?;
+    let machine = Machine {
+        device: request.device,
+        precision: request.precision,
+        threads: request.threads,
+        tf32: request.tf32,
+    };
+    machine.prepare()?;
+    std::fs::create_dir_all(&request.out).map_err(|error| failure::io(&request.out, error))?;
     let given = request.inputs.as_deref().map(files::read).transpose()?.unwrap_or_default();
-    let model = load(request, &given)?;
+    let model = read(request, &given, machine)?;
     let settings = Settings {
         device: request.device,
         seed: request.seed,
         step: request.step,
         grad: request.grad,
-        float: default_float(request),
+        float: machine.float(),
     };
     let mut interpreter = Interpreter::new(&model.graph, settings)?;
-    let state = State::load(&model, request, given, interpreter.library())?;
+    let state = State::load(&model, &given, interpreter.library(), machine)?;
     let mut timings = Timings { load_seconds: start.elapsed().as_secs_f64(), ..Timings::default() };
     emit(Event::Started(Started {
         device: request.device,
@@ -44,19 +49,17 @@ pub fn run(request: &Run, emit: &mut dyn FnMut(Event)) -> Result<Outcome, Failur
     let mut files = Vec::new();
     let mut reproduced = None;
     for number in 0..request.repeats.max(1) {
-        let taps = if number == 0 { Recorder::new(request)? } else { None };
+        let name = format!("activations/step-{}.safetensors", request.step);
+        let taps = if number == 0 { &request.taps } else { &Taps::None };
+        let taps = Recorder::new(request.out.join(name), taps)?;
         let tapped = taps.is_some();
-        let mut watch = Watch {
-            progress: Progress::new(number, model.graph.nodes.len(), emit),
-            taps,
-            device: request.device,
-            node: None,
-            nodes: request.time_nodes.then(Vec::new),
-        };
+        let progress = Progress::new(number, model.graph.nodes.len(), emit);
+        let mut watch = Watch::new(progress, taps, machine);
+        watch.nodes = request.time_nodes.then(Vec::new);
         let inputs = state.fresh(interpreter.library()).map_err(failure::internal)?;
         let begin = Instant::now();
-        let outputs = interpreter.run(inputs.clone(), &mut watch)?;
-        synchronize(request.device)?;
+        let outputs = interpreter.run(&model.graph, inputs.clone(), &mut watch)?;
+        machine.synchronize()?;
         timings.runs.push(RunTime { seconds: begin.elapsed().as_secs_f64(), tapped });
         timings.nodes = watch.nodes.unwrap_or_default();
         if let Some(taps) = watch.taps {
@@ -91,76 +94,16 @@ pub fn run(request: &Run, emit: &mut dyn FnMut(Event)) -> Result<Outcome, Failur
     })
 }
 
-/// Sets libtorch up.
-fn prepare(request: &Run) -> Result<(), Failure> {
-    let device = |message: String| failure::failure(FailureKind::Device, message);
-    let float = default_float(request);
-    Context::configure(request.threads, request.tf32, float).map_err(failure::internal)?;
-    if let Device::Cuda(index) = request.device {
-        let count = Context::load_cuda().map_err(|fault| device(fault.to_string()))?;
-        if index >= count {
-            return Err(device(format!(
-                "there is no {}: CUDA has {count} devices",
-                request.device
-            )));
-        }
-    }
-    std::fs::create_dir_all(&request.out).map_err(|error| failure::io(&request.out, error))
-}
-
-/// In the oracle nothing is narrower than float64.
-fn default_float(request: &Run) -> ScalarType {
-    if request.precision == Precision::F64 { ScalarType::F64 } else { ScalarType::F32 }
-}
-
-fn synchronize(device: Device) -> Result<(), Failure> {
-    match device {
-        Device::Cpu => Ok(()),
-        Device::Cuda(index) => Context::synchronize(index)
-            .map_err(|fault| failure::failure(FailureKind::Device, fault)),
-    }
-}
-
-fn load(request: &Run, given: &BTreeMap<String, Tensor>) -> Result<Model, Failure> {
-    let mut model = Model::open(&request.model).map_err(failure::model)?;
-    let source = match &request.weights {
-        Weights::Archive => WeightSource::Archive,
-        Weights::Safetensors(path) => WeightSource::Safetensors(path.clone()),
-        Weights::Recipe(path) => WeightSource::Recipe(Recipe::read(path).map_err(failure::model)?),
-        Weights::StandardRecipe(seed) => Model::standard_recipe(*seed),
-    };
-    model.set_weights(&source).map_err(failure::model)?;
-    let shapes: Vec<_> = user_tensors(&model)
-        .filter_map(|(position, input)| {
-            Some((input.name.clone(), find(given, &input.name, position)?.1.shape()))
-        })
-        .collect();
-    let mut dims: Vec<DimSpec> = request
-        .dims
-        .iter()
-        .map(|(name, size)| DimSpec { name: name.clone(), size: *size })
-        .collect();
-    dims.extend(model.dims_of(shapes.iter().map(|(name, shape)| (&**name, &shape[..]))));
+fn read(
+    request: &Run,
+    given: &BTreeMap<String, Tensor>,
+    machine: Machine,
+) -> Result<Model, Failure> {
+    let mut model = load::open(&request.model, &request.weights)?;
+    let mut dims = load::dims(&request.dims);
+    dims.extend(load::dims_of(&model, given));
     model.specialise(&dims).map_err(failure::model)?;
-    if request.precision == Precision::F64 {
-        model = model.widened().map_err(failure::model)?;
-    }
-    Ok(model)
-}
-
-/// The inputs that a user gives, with their positions among all that are not the model's own.
-fn user_tensors(model: &Model) -> impl Iterator<Item = (usize, &Input)> {
-    let user = model.inputs.iter().filter(|input| input.kind == InputKind::User);
-    user.enumerate().filter(|(_, input)| matches!(input.arg, Arg::Value(_)))
-}
-
-/// A given tensor by name, else by position.
-fn find<'t>(
-    given: &'t BTreeMap<String, Tensor>,
-    name: &str,
-    position: usize,
-) -> Option<(&'t String, &'t Tensor)> {
-    given.get_key_value(name).or_else(|| given.get_key_value(&format!("input.{position}")))
+    load::widen(model, machine)
 }
 
 /// Everything that goes into the graph.
@@ -179,31 +122,30 @@ struct Mutable {
 impl State {
     fn load(
         model: &Model,
-        request: &Run,
-        given: BTreeMap<String, Tensor>,
+        given: &BTreeMap<String, Tensor>,
         library: &mut Library,
+        machine: Machine,
     ) -> Result<Self, Failure> {
-        let mut place = Place { library, request, maps: HashMap::new(), groups: HashMap::new() };
-        let mut user = user_inputs(model, given)?.into_iter();
+        let written = writes::written(&model.graph, library);
+        let mut loader = Loader::new(library, machine);
+        let mut user: BTreeMap<_, _> = loader.user(model, given)?.into_iter().collect();
         let mut state = Self { inputs: Vec::new(), mutable: Vec::new() };
         let mut groups: HashMap<usize, usize> = HashMap::new();
         for (index, input) in model.inputs.iter().enumerate() {
-            let value = match (input.kind, &input.arg) {
-                (InputKind::User, Arg::Value(_)) => {
-                    let (_, tensor) = user.next().ok_or_else(|| failure::internal("an input"))?;
-                    state.mutable.push(Mutable { indices: vec![index], user: true });
-                    let tensor = place.convert(tensor, input).map_err(failure::internal)?;
-                    check(input, &tensor, request)?;
-                    Value::Tensor(tensor)
-                }
-                // A number or None that was fixed at export: the graph holds it itself.
-                (InputKind::User, _) => Value::None,
-                (kind, _) => {
-                    let (tensor, group) = place.stored(model, input)?;
-                    if kind != InputKind::Parameter {
-                        let at = groups.get(&group).copied().unwrap_or(state.mutable.len());
+            let value = match input.kind {
+                InputKind::User => match user.remove(&index) {
+                    Some(tensor) => {
+                        state.mutable.push(Mutable { indices: vec![index], user: true });
+                        Value::Tensor(tensor)
+                    }
+                    // A number or None that was fixed at export: the graph holds it itself.
+                    None => Value::None,
+                },
+                kind => {
+                    let (tensor, group) = loader.stored(model, input)?;
+                    if kind != InputKind::Parameter || written[index] {
+                        let at = *groups.entry(group).or_insert(state.mutable.len());
                         if at == state.mutable.len() {
-                            groups.insert(group, at);
                             state.mutable.push(Mutable { indices: vec![], user: false });
                         }
                         state.mutable[at].indices.push(index);
@@ -229,117 +171,6 @@ impl State {
             }
         }
         Ok(inputs)
-    }
-}
-
-/// The given tensors in the graph's order, none missing and none too many.
-fn user_inputs(
-    model: &Model,
-    given: BTreeMap<String, Tensor>,
-) -> Result<Vec<(String, Tensor)>, Failure> {
-    let mut used = BTreeSet::new();
-    let mut found = Vec::new();
-    let mut missing = Vec::new();
-    for (position, input) in user_tensors(model) {
-        match find(&given, &input.name, position) {
-            Some((name, tensor)) => {
-                used.insert(name.clone());
-                found.push((input.name.to_string(), tensor.clone()));
-            }
-            None => missing.push(format!("{} (or input.{position})", input.name)),
-        }
-    }
-    if !missing.is_empty() {
-        return Err(failure::inputs(format!("inputs are missing: {}", missing.join(", "))));
-    }
-    let surplus: Vec<_> = given.into_keys().filter(|name| !used.contains(name)).collect();
-    if !surplus.is_empty() {
-        let names: Vec<_> = user_tensors(model).map(|(_, input)| &*input.name).collect();
-        let (surplus, names) = (surplus.join(", "), names.join(", "));
-        return Err(failure::inputs(format!("no inputs of the model: {surplus}; it has {names}")));
-    }
-    Ok(found)
-}
-
-fn check(input: &Input, tensor: &Tensor, request: &Run) -> Result<(), Failure> {
-    let Some(meta) = &input.meta else { return Ok(()) };
-    let converted = request.precision != Precision::AsExported && meta.dtype.is_float();
-    if meta.dims().is_some_and(|dims| dims != tensor.shape())
-        || (!converted && tensor.dtype() != Some(meta.dtype))
-    {
-        let sizes: Vec<_> = meta.sizes.iter().map(ToString::to_string).collect();
-        let wanted = format!("{} [{}]", meta.dtype, sizes.join(", "));
-        return Err(failure::inputs(format!("{} is {tensor:?}, not {wanted}", input.name)));
-    }
-    Ok(())
-}
-
-/// Brings tensors to where and what the run wants.
-struct Place<'a> {
-    library: &'a mut Library,
-    request: &'a Run,
-    maps: HashMap<PathBuf, Mapping>,
-    /// Tied weights are one tensor.
-    groups: HashMap<usize, Tensor>,
-}
-
-impl Place<'_> {
-    fn stored(&mut self, model: &Model, input: &Input) -> Result<(Tensor, usize), Failure> {
-        let group = model.weights.group(&input.name).unwrap_or(usize::MAX);
-        if let Some(tensor) = self.groups.get(&group) {
-            return Ok((tensor.clone(), group));
-        }
-        let stored = model.weights.get(&input.name).map_err(failure::model)?;
-        let bad = |fault: Fault| failure::model(format!("weight {}: {fault}", input.name));
-        let layout = Layout {
-            dtype: stored.dtype,
-            shape: &stored.dims,
-            strides: (&stored.strides[..]).into(),
-        };
-        let skip = stored.offset * stored.dtype.bytes();
-        let tensor = match &stored.bytes {
-            Bytes::Mapped { file, range } => {
-                let map = self.map(file)?;
-                Tensor::mapped(&map, (range.start + skip).min(range.end)..range.end, &layout)
-            }
-            Bytes::Owned(bytes) => Tensor::from_bytes(bytes.get(skip..).unwrap_or(&[]), &layout),
-        };
-        let tensor = self.convert(tensor.map_err(bad)?, input).map_err(bad)?;
-        let tracked = input.meta.as_ref().is_some_and(|meta| meta.requires_grad);
-        if input.kind == InputKind::Parameter && tracked {
-            tensor.require_grad(true).map_err(bad)?;
-        }
-        self.groups.insert(group, tensor.clone());
-        Ok((tensor, group))
-    }
-
-    /// A private mapping of a file that is mapped read-only already: operators may write.
-    fn map(&mut self, file: &Mapped) -> Result<Mapping, Failure> {
-        if let Some(map) = self.maps.get(file.path()) {
-            return Ok(map.clone());
-        }
-        let opened = std::fs::File::open(file.path()).and_then(|file| Mapping::open(&file));
-        let map = opened.map_err(|error| failure::io(file.path(), error))?;
-        self.maps.insert(file.path().to_owned(), map.clone());
-        Ok(map)
-    }
-
-    fn convert(&mut self, tensor: Tensor, input: &Input) -> Result<Tensor, Fault> {
-        let stored = tensor.dtype().or(input.meta.as_ref().map(|meta| meta.dtype));
-        let float = stored.is_some_and(ScalarType::is_float);
-        let wanted = match (self.request.precision, stored) {
-            (Precision::F64, Some(dtype)) => Some(dtype.widest()),
-            (Precision::F32, _) if float => Some(ScalarType::F32),
-            (Precision::Bf16, _) if float => Some(ScalarType::BF16),
-            _ => None,
-        };
-        let dtype = wanted.or(stored).unwrap_or(ScalarType::F32);
-        let device = self.request.device;
-        if Some(dtype) == stored && device == Device::Cpu {
-            return Ok(tensor);
-        }
-        let device = Value::Device(device.to_string());
-        self.library.tensor("aten::to", "device", &[tensor.into(), device, dtype.into()])
     }
 }
 
@@ -372,7 +203,9 @@ impl Results {
             }
         }
         for (output, value) in model.outputs.iter().zip(outputs) {
-            let Some(tensor) = as_tensor(value).map_err(failure::internal)? else { continue };
+            let Some(tensor) = files::as_tensor(value).map_err(failure::internal)? else {
+                continue;
+            };
             let (target, name) = match &output.kind {
                 OutputKind::Mutation(name) => (&mut results.buffers, name),
                 OutputKind::InputMutation(name) => (&mut results.inputs, name),
@@ -421,81 +254,5 @@ impl Results {
             }
         }
         Ok(true)
-    }
-}
-
-/// A number that a model gives is written as a tensor without axes.
-fn as_tensor(value: Value) -> Result<Option<Tensor>, Fault> {
-    let scalar =
-        |bytes: &[u8], dtype| Tensor::from_bytes(bytes, &Layout::dense(dtype, &[])).map(Some);
-    match value {
-        Value::Tensor(tensor) if tensor.defined() => Ok(Some(tensor)),
-        Value::Int(value) => scalar(&value.to_le_bytes(), ScalarType::I64),
-        Value::Float(value) => scalar(&value.to_le_bytes(), ScalarType::F64),
-        Value::Bool(value) => scalar(&[value.into()], ScalarType::Bool),
-        _ => Ok(None),
-    }
-}
-
-/// Writes the wanted intermediate results down as they come.
-struct Recorder {
-    writer: Writer,
-    /// `None` for all.
-    wanted: Option<BTreeSet<String>>,
-}
-
-impl Recorder {
-    fn new(request: &Run) -> Result<Option<Self>, Failure> {
-        let wanted = match &request.taps {
-            Taps::None => return Ok(None),
-            Taps::All => None,
-            Taps::Nodes(names) => Some(names.iter().cloned().collect()),
-        };
-        let name = format!("activations/step-{}.safetensors", request.step);
-        Ok(Some(Self { writer: Writer::create(request.out.join(name))?, wanted }))
-    }
-
-    fn add(&mut self, node: &str, name: &str, tensor: &Tensor) -> Result<(), Failure> {
-        let wanted = |wanted: &BTreeSet<String>| wanted.contains(name) || wanted.contains(node);
-        if self.wanted.as_ref().is_none_or(wanted) {
-            self.writer.add(name, tensor)?;
-        }
-        Ok(())
-    }
-
-    fn finish(self) -> Result<PathBuf, Failure> {
-        self.writer.finish()
-    }
-}
-
-/// Looks on while the graph runs.
-struct Watch<'a> {
-    progress: Progress<'a>,
-    taps: Option<Recorder>,
-    device: Device,
-    node: Option<(String, Instant)>,
-    nodes: Option<Vec<NodeTime>>,
-}
-
-impl Observer for Watch<'_> {
-    fn begin(&mut self, index: usize, node: &Node) -> Result<(), Failure> {
-        self.progress.node(index, &node.name);
-        if self.nodes.is_some() || self.taps.is_some() {
-            self.node = Some((node.name.to_string(), Instant::now()));
-        }
-        Ok(())
-    }
-
-    fn made(&mut self, name: &str, tensor: &Tensor) -> Result<(), Failure> {
-        let (Some(taps), Some((node, _))) = (&mut self.taps, &self.node) else { return Ok(()) };
-        taps.add(node, name, tensor)
-    }
-
-    fn end(&mut self, node: &Node) -> Result<(), Failure> {
-        let Some(nodes) = &mut self.nodes else { return Ok(()) };
-        synchronize(self.device)?;
-        let seconds = self.node.take().map_or(0.0, |(_, start)| start.elapsed().as_secs_f64());
-        nodes.push(NodeTime { name: node.name.to_string(), op: node.call.to_string(), seconds });
-        Ok(())
     }
 }

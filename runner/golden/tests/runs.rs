@@ -11,7 +11,7 @@ use common::{fixtures, golden, request, tensors};
 use warpforge_golden_protocol::{
     Device, Error, Event, Failure, FailureKind, Outcome, Precision, Run, Taps, Timings,
 };
-use warpforge_tests::root;
+use warpforge_tests::{installed, root};
 
 fn run(run: &Run) -> Result<Outcome, Failure> {
     match golden().run(run, None, &mut |_| {}) {
@@ -88,6 +88,63 @@ fn the_oracle_computes_in_float64() {
     run(&Run { precision: Precision::F64, ..request(&small(), folder.path(), 1) }).unwrap();
     let outputs = tensors(&folder.path().join("outputs.safetensors"));
     assert!(outputs.values().all(|content| !content.starts_with(b"F32")));
+}
+
+/// The weights of the narrow model are the other's, rounded: so must golden's own rounding be.
+#[test]
+fn a_model_in_bfloat16_is_the_model_that_was_exported_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let wide = installed::committed_fixture("tied");
+    let narrow = installed::committed_fixture("mlp_bf16");
+    let request = request(&wide.model, folder.path(), 1);
+    run(&Run { precision: Precision::Bf16, grad: true, ..request.clone() }).unwrap();
+    let outputs = tensors(&folder.path().join("outputs.safetensors"));
+    let theirs = tensors(&narrow.outputs);
+    assert_eq!(outputs.values().collect::<Vec<_>>(), theirs.values().collect::<Vec<_>>());
+    // And float32 is what the wide model is in anyhow, and what the narrow one becomes.
+    run(&Run { precision: Precision::F32, grad: true, ..request.clone() }).unwrap();
+    let outputs = tensors(&folder.path().join("outputs.safetensors"));
+    let theirs = tensors(&wide.outputs);
+    assert_eq!(outputs.values().collect::<Vec<_>>(), theirs.values().collect::<Vec<_>>());
+    run(&Run { precision: Precision::F32, model: narrow.model, ..request }).unwrap();
+    let outputs = tensors(&folder.path().join("outputs.safetensors"));
+    assert!(outputs.values().all(|content| content.starts_with(b"F32")));
+}
+
+/// A weight that the model itself shrinks, and an operator that is not libtorch's.
+fn odd(folder: &Path) -> [PathBuf; 2] {
+    let paths = ["renormalised", "foreign"].map(|name| folder.join(name).with_extension("pt2"));
+    let source = "\
+import sys, torch, torchvision
+from safetensors.torch import save_file
+def save(model, inputs, path):
+    torch.export.save(torch.export.export(model, tuple(inputs.values()), strict=False), path)
+    save_file(inputs, path.replace('.pt2', '.inputs.safetensors'))
+class Align(torch.nn.Module):
+    def forward(self, x, boxes):
+        return torchvision.ops.roi_align(x, [boxes], 2)
+model = torch.nn.Embedding(5, 4, max_norm=0.5)
+save(model, {'input': torch.tensor([1, 3])}, sys.argv[1])
+box = torch.tensor([[0., 0., 3., 3.]])
+save(Align(), {'x': torch.randn(1, 2, 8, 8), 'boxes': box}, sys.argv[2])
+";
+    let status = installed::python().args(["-c", source]).args(&paths).status();
+    assert!(status.expect("the Python of `cargo xtask setup` is there").success());
+    paths
+}
+
+#[test]
+fn a_weight_that_changes_is_told_and_a_foreign_operator_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [renormalised, foreign] = odd(folder.path());
+    let out = folder.path().join("out");
+    let outcome = run(&Run { repeats: 2, ..request(&renormalised, &out, 1) }).unwrap();
+    assert_eq!(outcome.reproduced, Some(true));
+    let changed = tensors(&out.join("buffers.safetensors"));
+    assert_eq!(changed.keys().collect::<Vec<_>>(), ["weight"]);
+    let said = "export the model with them written in plain PyTorch";
+    refused(&request(&foreign, &out, 1), FailureKind::Unsupported, said);
+    refused(&request(&foreign, &out, 1), FailureKind::Unsupported, "torchvision.roi_align");
 }
 
 /// Random numbers follow from the seed, and from nothing else.

@@ -10,6 +10,8 @@ pub mod file;
 pub mod judge;
 pub mod localise;
 mod mapping;
+pub mod performance;
 pub mod report;
 pub mod tolerance;
+pub mod training;
 pub mod verdict;

@@ -91,6 +91,84 @@ pub enum Reason {
         tensor: String,
         relative: f64,
     },
+    /// The two lie further apart than a share of golden's norm.
+    RelativeDistance {
+        tensor: String,
+        relative: f64,
+        bound: f64,
+    },
+    /// What is zero but for rounding in golden is larger than rounding in the candidate.
+    NoiseTooLarge {
+        tensor: String,
+        rms: f64,
+        bound: f64,
+    },
+    /// So much of a quantity is rounding noise that the rest says too little.
+    TooManyLeftOut {
+        quantity: String,
+        left_out: u64,
+        count: u64,
+        most: f64,
+    },
+    /// The losses of a teacher-forced step.
+    LossDiffers {
+        step: u64,
+        golden: Number,
+        candidate: Number,
+        allowed: f64,
+    },
+    /// A number both passes are told, or derive from what they are told, differs at a step.
+    SettingDiffers {
+        step: u64,
+        setting: String,
+        golden: Number,
+        candidate: Number,
+    },
+    /// The free run's loss curve leaves golden's own spread.
+    CurveLeavesSpread {
+        /// The first step at which it does.
+        step: u64,
+        difference: Number,
+        allowed: f64,
+        /// How many steps do.
+        steps: u64,
+        /// Whether it is the moving average that does.
+        smoothed: bool,
+    },
+    /// The loss curves do not cover the same steps.
+    CurveStepsDiffer {
+        golden: u64,
+        candidate: u64,
+    },
+    /// A final metric differs by more than the workload and golden's own spread allow.
+    MetricDiffers {
+        metric: String,
+        golden: Number,
+        candidate: Number,
+        allowed: f64,
+    },
+    /// Golden itself does not reach what the workload expects of it.
+    ExpectationMissed {
+        metric: String,
+        golden: Number,
+        wanted: String,
+    },
+    /// Golden has the file, the candidate does not.
+    MissingFile {
+        path: String,
+    },
+    /// A file of golden that the comparison needs.
+    GoldenLacks {
+        path: String,
+    },
+    /// Golden has the teacher-forced step, the candidate does not.
+    MissingStep {
+        step: u64,
+    },
+    /// The candidate has the teacher-forced step, golden does not.
+    ExtraStep {
+        step: u64,
+    },
     /// Golden has the tensor, the candidate does not.
     MissingTensor {
         tensor: String,
@@ -153,17 +231,30 @@ impl Reason {
             | Self::NonFinite { .. }
             | Self::OracleBound { .. }
             | Self::LoweringDiffers { .. }
+            | Self::RelativeDistance { .. }
+            | Self::NoiseTooLarge { .. }
+            | Self::LossDiffers { .. }
+            | Self::SettingDiffers { .. }
+            | Self::CurveLeavesSpread { .. }
+            | Self::CurveStepsDiffer { .. }
+            | Self::MetricDiffers { .. }
+            | Self::MissingFile { .. }
+            | Self::MissingStep { .. }
+            | Self::ExtraStep { .. }
             | Self::MissingTensor { .. }
             | Self::ExtraTensor { .. }
             | Self::ShapeDiffers { .. }
             | Self::DtypeDiffers { .. } => Verdict::Fail,
-            Self::UnsupportedDtype { .. }
+            Self::GoldenLacks { .. }
+            | Self::UnsupportedDtype { .. }
             | Self::OracleUnusable { .. }
             | Self::NothingCompared
             | Self::IncompleteBundle { .. }
             | Self::Unreadable { .. }
             | Self::UnstableReference { .. } => Verdict::Invalid,
-            Self::Undecided { .. } => Verdict::Inconclusive,
+            Self::TooManyLeftOut { .. }
+            | Self::ExpectationMissed { .. }
+            | Self::Undecided { .. } => Verdict::Inconclusive,
             Self::Absent { .. } => Verdict::Skipped,
         }
     }
@@ -175,6 +266,19 @@ impl Reason {
             Self::NonFinite { .. } => "NonFinite",
             Self::OracleBound { .. } => "OracleBound",
             Self::LoweringDiffers { .. } => "LoweringDiffers",
+            Self::RelativeDistance { .. } => "RelativeDistance",
+            Self::NoiseTooLarge { .. } => "NoiseTooLarge",
+            Self::TooManyLeftOut { .. } => "TooManyLeftOut",
+            Self::LossDiffers { .. } => "LossDiffers",
+            Self::SettingDiffers { .. } => "SettingDiffers",
+            Self::CurveLeavesSpread { .. } => "CurveLeavesSpread",
+            Self::CurveStepsDiffer { .. } => "CurveStepsDiffer",
+            Self::MetricDiffers { .. } => "MetricDiffers",
+            Self::ExpectationMissed { .. } => "ExpectationMissed",
+            Self::MissingFile { .. } => "MissingFile",
+            Self::GoldenLacks { .. } => "GoldenLacks",
+            Self::MissingStep { .. } => "MissingStep",
+            Self::ExtraStep { .. } => "ExtraStep",
             Self::MissingTensor { .. } => "MissingTensor",
             Self::ExtraTensor { .. } => "ExtraTensor",
             Self::ShapeDiffers { .. } => "ShapeDiffers",
@@ -197,6 +301,8 @@ impl Reason {
             | Self::NonFinite { tensor, .. }
             | Self::OracleBound { tensor, .. }
             | Self::LoweringDiffers { tensor, .. }
+            | Self::RelativeDistance { tensor, .. }
+            | Self::NoiseTooLarge { tensor, .. }
             | Self::MissingTensor { tensor }
             | Self::ExtraTensor { tensor }
             | Self::ShapeDiffers { tensor, .. }
@@ -236,6 +342,64 @@ impl fmt::Display for Reason {
                  lowering is wrong and not the rounding",
                 Short(*relative)
             ),
+            Self::RelativeDistance { tensor, relative, bound } => {
+                let (relative, bound) = (Short(*relative), Short(*bound));
+                write!(f, "{tensor}: relative distance {relative}, more than {bound}")
+            }
+            Self::NoiseTooLarge { tensor, rms, bound } => {
+                let (rms, bound) = (Short(*rms), Short(*bound));
+                write!(
+                    f,
+                    "{tensor}: zero but for rounding in golden, and of size {rms} in the \
+                     candidate, more than {bound}"
+                )
+            }
+            Self::TooManyLeftOut { quantity, left_out, count, most } => write!(
+                f,
+                "{quantity}: {left_out} of {count} elements are rounding noise and were left out, \
+                 more than {} %",
+                Short(100.0 * most)
+            ),
+            Self::LossDiffers { step, golden, candidate, allowed } => write!(
+                f,
+                "loss at step {step}: golden {}, candidate {}, further apart than {}",
+                Long(golden.0),
+                Long(candidate.0),
+                Short(*allowed)
+            ),
+            Self::SettingDiffers { step, setting, golden, candidate } => {
+                let (golden, candidate) = (Long(golden.0), Long(candidate.0));
+                write!(f, "{setting} at step {step}: golden {golden}, candidate {candidate}")
+            }
+            Self::CurveLeavesSpread { step, difference, allowed, steps, smoothed } => write!(
+                f,
+                "loss curve: {} golden\u{2019}s own spread at step {step} (difference {}, allowed \
+                 {}; {steps} steps in all)",
+                if *smoothed { "its moving average leaves" } else { "it leaves" },
+                Short(difference.0),
+                Short(*allowed)
+            ),
+            Self::CurveStepsDiffer { golden, candidate } => {
+                write!(f, "loss curve: golden has {golden} steps, the candidate {candidate}")
+            }
+            Self::MetricDiffers { metric, golden, candidate, allowed } => write!(
+                f,
+                "metric {metric}: golden {}, candidate {}, further apart than {}",
+                Long(golden.0),
+                Long(candidate.0),
+                Short(*allowed)
+            ),
+            Self::ExpectationMissed { metric, golden, wanted } => write!(
+                f,
+                "golden misses its own expectation: {metric} is {} and not {wanted}",
+                Long(golden.0)
+            ),
+            Self::MissingFile { path } => write!(f, "the candidate has no {path}"),
+            Self::GoldenLacks { path } => write!(f, "golden has no {path}"),
+            Self::MissingStep { step } => {
+                write!(f, "the candidate has no teacher-forced step {step}")
+            }
+            Self::ExtraStep { step } => write!(f, "golden has no teacher-forced step {step}"),
             Self::MissingTensor { tensor } => write!(f, "{tensor}: the candidate does not have it"),
             Self::ExtraTensor { tensor } => write!(f, "{tensor}: golden does not have it"),
             Self::ShapeDiffers { tensor, golden, candidate } => {

@@ -2,6 +2,8 @@
 //! a phone. Screenshots are left in cargo's folder for temporary files of tests.
 
 mod sample;
+mod synthetic;
+mod trained;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -131,6 +133,48 @@ fn the_report_reads_well_on_a_screen_and_on_a_phone() {
         let phone = browser.measure(&report, (375, 3400), true);
         assert_good(&phone, (375, 3400), true);
         assert_ne!(screen.background, phone.background);
+    }
+}
+
+#[test]
+fn a_training_reads_well_on_a_screen_and_on_a_phone() {
+    use synthetic::Fault;
+    for (name, fault) in [("training", None), ("training-failing", Some(Fault::GradientScale))] {
+        let browser = Browser::new(name);
+        let report = trained::report(fault);
+        let screen = browser.measure(&report, (1280, 4300), false);
+        assert_good(&screen, (1280, 4300), false);
+        let phone = browser.measure(&report, (375, 5200), true);
+        assert_good(&phone, (375, 5200), true);
+    }
+}
+
+/// The pictures in `docs/validation.md`: a test makes them, and `WARPFORGE_IMAGES` says where they
+/// are to go, such as `docs/images`.
+#[test]
+fn pictures_for_the_documentation_are_small() {
+    use synthetic::Fault;
+    let folder = std::env::var_os("WARPFORGE_IMAGES").map(PathBuf::from);
+    for (name, place, height, fault) in [
+        ("report-training", "", 1000, None),
+        ("report-gradients", "#gradients", 560, Some(Fault::GradientScale)),
+    ] {
+        let browser = Browser::new(name);
+        let page = browser.folder.join("report.html");
+        std::fs::write(&page, html(&trained::report(fault))).unwrap();
+        let shot = browser.folder.join("shot.png");
+        let size = (1040, height);
+        let frame = browser.frame("report.html", size);
+        let text = std::fs::read_to_string(&frame).unwrap();
+        std::fs::write(&frame, text.replace("'report.html'", &format!("'report.html{place}'")))
+            .unwrap();
+        Browser::run(&frame, size, false, &[format!("--screenshot={}", shot.display())]);
+        let length = std::fs::metadata(&shot).unwrap().len();
+        assert!((5_000..150_000).contains(&length), "{name}: {length} bytes");
+        if let Some(folder) = &folder {
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::copy(&shot, folder.join(format!("{name}.png"))).unwrap();
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 //! name can smuggle anything.
 
 mod sample;
+mod synthetic;
+mod trained;
 
 use warpforge_parity::judge::{Parity, Settings};
 use warpforge_parity::report::{Report, html, json, junit};
@@ -83,4 +85,60 @@ fn the_smallest_report_has_a_page_too() {
     let parity = Parity::of(Vec::new(), Vec::new(), Settings::default().tolerances);
     let page = html(&Report::new("nothing", parity));
     assert!(page.contains("<strong>Invalid</strong>") && page.contains("Nothing was compared."));
+}
+
+#[test]
+fn a_training_has_its_page_its_cases_and_survives_json() {
+    use synthetic::Fault;
+    let report = trained::report(Some(Fault::GradientScale));
+    let back: Report = serde_json::from_str(&json(&report)).unwrap();
+    assert!(back == report, "the JSON lost something");
+    let page = html(&report);
+    for outside in ["http://", "https://", "<script", "<link", "@import", "url("] {
+        assert!(!page.contains(outside), "the page holds {outside}");
+    }
+    for part in [
+        "Where it went wrong first",
+        "What was compared",
+        "The free run",
+        "How far they drift apart",
+        "Metrics",
+        "Error by teacher-forced step",
+        "Gradients by parameter",
+        "The optimiser alone",
+        "Tensors that do not pass",
+        "Speed and memory",
+        "Reported, not judged",
+        "Data and weights",
+        "CC0-1.0",
+        "How it was judged",
+    ] {
+        assert!(page.contains(part), "the page lacks {part}");
+    }
+    let xml = junit(&report);
+    assert!(xml.contains("<testcase name=\"gradients at step 30\""));
+    assert!(
+        xml.contains("<testcase name=\"f1\" classname=\"parity.training.metrics\"></testcase>")
+    );
+    assert!(!xml.contains("\"comparison\""), "every reason belongs to a case");
+    let good = junit(&trained::report(None));
+    assert!(good.contains("failures=\"0\" errors=\"0\" skipped=\"0\""), "{good}");
+}
+
+#[test]
+fn hostile_names_of_a_training_stay_text() {
+    use synthetic::Fault;
+    let text = json(&trained::report(Some(Fault::GradientScale)));
+    let attack = serde_json::to_string(sample::HOSTILE).unwrap();
+    let attack = attack.trim_matches('"');
+    let text = ["qa_outputs.bias", "exact_match", "generated-squad", "samples/s", "test"]
+        .into_iter()
+        .fold(text, |text, name| text.replace(name, attack));
+    let text = text.replace("layer.1.attention.self.query.weight", attack);
+    let report: Report = serde_json::from_str(&text).unwrap();
+    let page = html(&report);
+    assert_eq!(tags(&page), tags(&html(&trained::report(Some(Fault::GradientScale)))));
+    assert!(!page.contains("<script") && !page.contains("<img") && !page.contains('\u{202e}'));
+    assert!(page.matches('"').count().is_multiple_of(2));
+    assert!(!junit(&report).contains("<script"));
 }

@@ -22,12 +22,17 @@ impl Model {
 }
 
 fn widen_graph(graph: &mut Graph) -> Result<()> {
+    let is_float = |dtype: ScalarType| dtype.is_float() || dtype.is_complex();
+    let values = graph.values.iter();
+    let floats: Vec<bool> =
+        values.map(|value| value.meta.as_ref().is_some_and(|meta| is_float(meta.dtype))).collect();
     for meta in graph.values.iter_mut().filter_map(|value| value.meta.as_mut()) {
         meta.dtype = meta.dtype.widest();
     }
     for node in &mut graph.nodes {
         if let Call::Op { name, overload } = &node.call
             && matches!((&**name, &**overload), ("aten::view", "dtype"))
+            && node.makes().into_iter().chain(node.reads()).any(|id| floats[id.index()])
         {
             return Err(Error::Widen(format!(
                 "{} ({}) looks at the bits of a float, which float64 does not share",

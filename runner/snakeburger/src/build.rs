@@ -3,6 +3,7 @@
 //! What is built here is verified as a whole afterwards, so these methods assert nothing.
 
 mod combine;
+mod copy;
 mod flow;
 mod lookup;
 
@@ -36,8 +37,15 @@ pub struct Emitter {
     pub loc: LocId,
     /// Functions that say what composites mean; they follow `main` in the text.
     helpers: Vec<Func>,
-    by_key: HashMap<String, Box<str>>,
-    names: HashMap<String, usize>,
+    by_key: HashMap<String, Known>,
+}
+
+/// A function that composites of one kind share.
+#[derive(Clone)]
+struct Known {
+    symbol: Box<str>,
+    /// Which of the composite's operands it takes.
+    takes: Vec<usize>,
 }
 
 impl Emitter {
@@ -55,7 +63,6 @@ impl Emitter {
             loc: LocId::default(),
             helpers: Vec::new(),
             by_key: HashMap::new(),
-            names: HashMap::new(),
         }
     }
 
@@ -205,26 +212,59 @@ impl Emitter {
         operands: &[V],
         body: impl FnOnce(&mut Self, &[V]) -> Result<Vec<V>, E>,
     ) -> Result<Vec<V>, E> {
-        let types: Vec<TensorTy> = operands.iter().map(|value| self.ty(*value).clone()).collect();
-        let key = format!("{name} {attributes:?} {types:?}");
-        let symbol = if let Some(symbol) = self.by_key.get(&key) {
-            symbol.clone()
+        let key = self.key(name, &attributes, operands);
+        self.composed(name, attributes, operands, key, body, false)
+    }
+
+    /// The same, but operands that the meaning does not use are left out, and so is what it
+    /// computes in vain. Calls are alike if also their `variants` are.
+    pub fn lean_composite<E>(
+        &mut self,
+        name: &str,
+        attributes: Dict,
+        variant: &str,
+        operands: &[V],
+        body: impl FnOnce(&mut Self, &[V]) -> Result<Vec<V>, E>,
+    ) -> Result<Vec<V>, E> {
+        let key = format!("{} {variant}", self.key(name, &attributes, operands));
+        self.composed(name, attributes, operands, key, body, true)
+    }
+
+    fn key(&self, name: &str, attributes: &Dict, operands: &[V]) -> String {
+        let types: Vec<&TensorTy> = operands.iter().map(|value| self.ty(*value)).collect();
+        format!("{name} {attributes:?} {types:?}")
+    }
+
+    fn composed<E>(
+        &mut self,
+        name: &str,
+        attributes: Dict,
+        operands: &[V],
+        key: String,
+        body: impl FnOnce(&mut Self, &[V]) -> Result<Vec<V>, E>,
+        lean: bool,
+    ) -> Result<Vec<V>, E> {
+        let known = if let Some(known) = self.by_key.get(&key) {
+            known.clone()
         } else {
-            let symbol = self.helper(name, &types, body)?;
-            self.by_key.insert(key, symbol.clone());
-            symbol
+            let types: Vec<TensorTy> =
+                operands.iter().map(|value| self.ty(*value).clone()).collect();
+            let known = self.helper(name, &types, body, lean)?;
+            self.by_key.insert(key, known.clone());
+            known
         };
-        let helper = self.helpers.iter().find(|func| func.name == symbol);
+        let helper = self.helpers.iter().find(|func| func.name == known.symbol);
         let results: Vec<TensorTy> = helper
             .iter()
             .flat_map(|func| &func.results)
             .filter_map(|id| self.module.types.get(*id).as_tensor().cloned())
             .collect();
         let composite_attributes = (!attributes.is_empty()).then_some(ops::Attributes(attributes));
-        let decomposition = ops::Symbol(symbol);
+        let decomposition = ops::Symbol(known.symbol);
         let op =
             ops::Composite { name: name.into(), composite_attributes, decomposition, version: 0 };
-        Ok(self.push_many(op, operands, &results, &[]))
+        let operands: Vec<V> = known.takes.iter().map(|i| operands[*i]).collect();
+        Ok(self.push_many(op, &operands, &results, &[]))
     }
 
     fn helper<E>(
@@ -232,7 +272,8 @@ impl Emitter {
         name: &str,
         arguments: &[TensorTy],
         body: impl FnOnce(&mut Self, &[V]) -> Result<Vec<V>, E>,
-    ) -> Result<Box<str>, E> {
+        lean: bool,
+    ) -> Result<Known, E> {
         let types: Vec<_> =
             arguments.iter().map(|ty| self.module.types.intern(Ty::Tensor(ty.clone()))).collect();
         let mut graph = Graph::default();
@@ -251,32 +292,44 @@ impl Emitter {
                 return Err(error);
             }
         };
-        let result_types = results.iter().map(|value| self.graph.ty(*value)).collect();
+        let result_types: Vec<_> = results.iter().map(|value| self.graph.ty(*value)).collect();
+        self.loc = LocId::default();
         self.append(ops::FuncReturn {}.into(), &results, &[], &[]);
-        let graph;
+        let mut graph;
         (graph, self.region, self.loc) = {
             let built = std::mem::replace(&mut self.graph, outer.0);
             (built, outer.1, outer.2)
         };
-        let count = self.names.entry(name.to_owned()).or_default();
-        let symbol: Box<str> = match *count {
-            0 => name.into(),
-            n => format!("{name}_{n}").into(),
-        };
-        *count += 1;
+        let mut takes: Vec<usize> = (0..types.len()).collect();
+        if lean {
+            (graph, takes) = crate::prune::with_arguments(&graph, &self.module.types);
+        }
+        let symbol = self.unused(name);
         self.helpers.push(Func {
             name: symbol.clone(),
             visibility: Visibility::Private,
-            argument_attrs: vec![Dict::new(); types.len()],
+            argument_attrs: vec![Dict::new(); takes.len()],
             result_attrs: vec![Dict::new(); results.len()],
-            arguments: types,
+            arguments: takes.iter().map(|i| types[*i]).collect(),
             results: result_types,
             attrs: Dict::new(),
             loc: LocId::default(),
             offset: u32::MAX,
             body: Some(graph),
         });
-        Ok(symbol)
+        Ok(Known { symbol, takes })
+    }
+
+    /// A function's name that is not taken yet.
+    fn unused(&self, name: &str) -> Box<str> {
+        let taken = |name: &str| name == "main" || self.function(name).is_some();
+        let mut found: Box<str> = name.into();
+        let mut n = 0;
+        while taken(&found) {
+            n += 1;
+            found = format!("{name}_{n}").into();
+        }
+        found
     }
 
     // Constants.

@@ -103,6 +103,7 @@ def run(options: argparse.Namespace, make: Callable[[], Sample]) -> None:
         sample = make()
         prepare(sample, options.dtype, options.train)
         program = export(sample, fake)
+    shorten_paths(program)
     save(program, options.output, keep_weights=not options.no_weights)
     if options.weights:
         save_weights(program.state_dict, options.weights)
@@ -185,6 +186,26 @@ def export(sample: Sample, fake: Any = None) -> Any:
     return torch.export.export(
         sample.model, args, kwargs, dynamic_shapes=sample.dynamic_shapes, strict=False
     )
+
+
+def shorten_paths(program: Any) -> None:
+    """Makes the source lines that nodes remember relative to where Python found them.
+
+    Files made on two machines are then alike, and name neither.
+    """
+    import torch
+
+    entries = [Path(entry) for entry in sys.path if entry]
+    folders = {str(path) for entry in entries for path in (entry.absolute(), entry.resolve())}
+    # Of two that fit, the longer says more.
+    ordered = sorted(folders, key=len, reverse=True)
+    graphs = [
+        m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)
+    ]
+    for node in (node for graph in graphs for node in graph.nodes):
+        for folder in ordered if node.meta.get("stack_trace") else ():
+            trace = node.meta["stack_trace"]
+            node.meta["stack_trace"] = trace.replace(f'File "{folder}/', 'File "')
 
 
 @contextlib.contextmanager

@@ -483,6 +483,56 @@ def attention(q: Any, k: Any, v: Any) -> tuple:
     return full + (attend(q, k, v, is_causal=True, enable_gqa=True),)
 
 
+# Random numbers, which both passes draw from the same generator
+
+
+@module((5, 3, 4), train=True)
+def random_draws() -> nn.Module:
+    class Draws(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(4, 6, 2, dropout=0.3, bidirectional=True)
+            self.gru = nn.GRU(4, 6, 3, dropout=0.2, batch_first=True)
+            self.alpha, self.features = nn.AlphaDropout(0.3), nn.FeatureAlphaDropout(0.4)
+
+        def forward(self, x: Any) -> tuple:
+            y, (h, c) = self.lstm(x)
+            weights = x[:, 0].abs() + 0.1
+            return (
+                y, h, c, *self.gru(x), self.alpha(x), self.features(x), F.dropout(x, 0.25),
+                F.dropout1d(x, 0.25), F.rrelu(x, training=True), torch.multinomial(weights, 3),
+                torch.multinomial(weights, 8, replacement=True), torch.randperm(9),
+                torch.empty(3, 2).exponential_(2.0), torch.randn(3), torch.randint(2, 9, (4,)),
+            )  # fmt: skip
+
+    return Draws()
+
+
+@module((3, 4, 5, 6), train=True)
+def instance_statistics() -> list:
+    return [
+        nn.InstanceNorm2d(4, affine=True, track_running_stats=True),
+        nn.InstanceNorm2d(4, track_running_stats=True, momentum=0.3),
+    ]
+
+
+@function((4, 3, 5), fixed(2), lambda: torch.tensor([True, False, True, True]))
+def masks_and_places(x: Any, place: Any, mask: Any) -> tuple:
+    first, second, third = x.clone(), x.clone(), x.clone()
+    first[mask, :, 1] = 0.5
+    second[mask, 1] = torch.arange(5.0)
+    torch.ops.aten.index_put_(third, [mask, None, place], torch.tensor(2.0), True)
+    return first, second, third
+
+
+@function((3, 4), lambda: torch.randint(-99, 99, (2, 8), dtype=torch.int32))
+def checked_numbers(x: Any, bits: Any) -> tuple:
+    """A number that is only checked, and integers seen as others."""
+    torch._check(bits.max().item() <= 99)
+    seen = bits.view(torch.uint8), bits.view(torch.int16).float()
+    return x * 2, *seen, torch.polygamma(1, x.abs())
+
+
 # State, control, number formats
 
 

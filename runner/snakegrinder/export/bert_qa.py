@@ -1,10 +1,17 @@
 """Exports HF BERT with the head for question answering (SQuAD).
 
 The graph takes input_ids, attention_mask, token_type_ids, start_positions and
-end_positions, and gives the loss, the start logits and the end logits.
+end_positions, and gives the loss, the start logits and the end logits; with
+--no-loss the positions and the loss are left out.
 
     python bert_qa.py bert.pt2
     python bert_qa.py bert-large.pt2 --size large --train --no-weights
+
+The pair of graphs that the workload bert-squad trains and evaluates, here its preset
+`full` (`base` and `demo` likewise; demo's are committed, see --workload):
+
+    python bert_qa.py full/train.pt2 --size large --workload train
+    python bert_qa.py full/eval.pt2 --size large --workload eval
 """
 
 from __future__ import annotations
@@ -12,17 +19,29 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from _common import Sample, parser, run
+from _common import Sample, fail, parser, run
 
 # hidden, layers, heads, intermediate, vocabulary, positions
 SIZES = {
     "tiny": (64, 2, 4, 128, 512, 64),
+    # As the generated data set of bert-squad wants it.
+    "demo": (128, 2, 4, 128, 448, 64),
     "base": (768, 12, 12, 3072, 30522, 512),
     "large": (1024, 24, 16, 4096, 30522, 512),
 }
 
+# What bert-squad feeds: tokens in a row.
+LENGTHS = {"tiny": 32, "demo": 44, "base": 384, "large": 384}
 
-def make(size: str = "tiny", batch: int = 2, sequence: int = 16, dropout: float = 0.1) -> Sample:
+
+def make(
+    size: str = "tiny",
+    batch: int = 2,
+    sequence: int = 16,
+    dropout: float = 0.1,
+    loss: bool = True,
+    any_batch: bool = False,
+) -> Sample:
     """A BERT with random weights, and a batch of random questions."""
     from transformers import BertConfig, BertForQuestionAnswering
 
@@ -37,7 +56,16 @@ def make(size: str = "tiny", batch: int = 2, sequence: int = 16, dropout: float 
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
     )
-    return Sample(BertForQuestionAnswering(config), kwargs=questions(vocabulary, batch, sequence))
+    kwargs = questions(vocabulary, batch, sequence)
+    if not loss:
+        kwargs = {name: kwargs[name] for name in kwargs if not name.endswith("_positions")}
+    shapes = None
+    if any_batch:
+        from torch.export import Dim
+
+        rows = Dim("batch", min=2, max=1024)
+        shapes = {name: {0: rows} for name in kwargs}
+    return Sample(BertForQuestionAnswering(config), kwargs=kwargs, dynamic_shapes=shapes)
 
 
 def questions(vocabulary: int, batch: int, sequence: int) -> dict[str, Any]:
@@ -64,9 +92,26 @@ def options() -> argparse.Namespace:
     made.add_argument("--batch", type=int, default=2, help="rows of the sample (default: 2)")
     made.add_argument("--sequence", type=int, default=16, help="tokens in a row (default: 16)")
     made.add_argument("--dropout", type=float, default=0.1, help="with --train (default: 0.1)")
-    return made.parse_args()
+    made.add_argument("--no-loss", action="store_true", help="logits alone, from no positions")
+    made.add_argument("--any-batch", action="store_true", help="leave the number of rows open")
+    made.add_argument(
+        "--workload",
+        choices=["train", "eval"],
+        help="one of the two graphs that bert-squad wants: rows left open, its length, no weights",
+    )
+    given = made.parse_args()
+    if given.workload:
+        given.any_batch, given.no_weights = True, True
+        given.batch, given.sequence = 4, LENGTHS[given.size]
+        given.train, given.no_loss = given.workload == "train", given.workload == "eval"
+    elif given.any_batch and given.batch < 2:
+        fail("--any-batch wants a sample of two rows or more")
+    return given
 
 
 if __name__ == "__main__":
     given = options()
-    run(given, lambda: make(given.size, given.batch, given.sequence, given.dropout))
+    make_it = lambda: make(  # noqa: E731
+        given.size, given.batch, given.sequence, given.dropout, not given.no_loss, given.any_batch
+    )
+    run(given, make_it)

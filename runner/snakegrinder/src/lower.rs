@@ -1,6 +1,6 @@
 //! The walk over a graph: arguments in, one call after another, results out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use warpforge_pt2::{
@@ -140,6 +140,7 @@ pub fn lower(model: &Model) -> Result<Program, Error> {
         random: random.map(|i| values[i]),
         default,
         unsupported: BTreeMap::new(),
+        blank: HashSet::new(),
         depth: 0,
         failed: None,
     };
@@ -255,6 +256,17 @@ fn misled(node: &Node, found: &TensorTy, exported: &TensorTy) -> bool {
     lstm && dims.len() == 4 && dims.remove(1) == 1 && dims == own && found.elem == exported.elem
 }
 
+/// What a call makes where gradients are off: values that nothing flows back through.
+fn detached(e: &mut Emitter, out: Out) -> Out {
+    match out {
+        Out::New(value) if e.dtype(value).is_float() || e.dtype(value).is_complex() => {
+            Out::New(e.stop_gradient(value))
+        }
+        Out::Many(outs) => Out::Many(outs.into_iter().map(|out| detached(e, out)).collect()),
+        other => other,
+    }
+}
+
 /// What the program yields: the graph's tensors, then everything it changed in place.
 fn results(
     model: &Model,
@@ -289,6 +301,32 @@ fn results(
     results
 }
 
+/// For each call whether it only serves to check values as the model runs: the checks, and numbers
+/// taken out of tensors, and computed from those, that nothing but a check reads.
+fn only_checked(graph: &Graph) -> Vec<bool> {
+    let mut wanted = HashSet::new();
+    graph.outputs.iter().for_each(|output| {
+        output.each_value(&mut |id| {
+            wanted.insert(id);
+        });
+    });
+    let mut idle: Vec<bool> = Vec::with_capacity(graph.nodes.len());
+    for node in graph.nodes.iter().rev() {
+        let number = match &node.call {
+            Call::Op { name, .. } => aten::is_check(name) || &**name == "aten::item",
+            Call::Python(_) => true,
+            Call::HigherOrder(_) => false,
+        };
+        let is_idle = number && !node.makes().iter().any(|id| wanted.contains(id));
+        if !is_idle {
+            wanted.extend(node.reads());
+        }
+        idle.push(is_idle);
+    }
+    idle.reverse();
+    idle
+}
+
 pub struct Walk {
     // Lent to the call at hand.
     e: Option<Emitter>,
@@ -296,6 +334,8 @@ pub struct Walk {
     pub random: Option<V>,
     default: DType,
     unsupported: BTreeMap<(String, String), Unsupported>,
+    /// Tensors that began as memory nothing was written to.
+    blank: HashSet<SlotId>,
     /// How many graphs the one at hand is inside of; only the outermost has taps, as the others'
     /// calls run any number of times.
     pub depth: usize,
@@ -333,7 +373,10 @@ impl Walk {
     }
 
     pub fn graph(&mut self, graph: &Graph, env: &mut Env) -> Result<(), Error> {
-        for node in &graph.nodes {
+        for (node, idle) in graph.nodes.iter().zip(only_checked(graph)) {
+            if idle {
+                continue;
+            }
             match self.node(node, env) {
                 Ok(out) => self.bind(graph, node, out, env)?,
                 Err(why) => {
@@ -374,6 +417,11 @@ impl Walk {
         let mut cx =
             Cx { e, slots, node, schema, args, default: self.default, random: self.random };
         let out = autocast::apply(&mut cx, node, name).and_then(|()| aten::lower(&mut cx, name));
+        let out = if node.mode.grad == Some(false) {
+            out.map(|out| detached(&mut cx.e, out))
+        } else {
+            out
+        };
         self.e = Some(cx.e);
         self.slots = Some(cx.slots);
         out
@@ -445,8 +493,13 @@ impl Walk {
                 )));
             }
         }
-        // Memory that nothing was written to holds whatever it holds: not a result to compare.
-        if self.depth == 0 && !aten::is_uninitialised(&node.call) {
+        // Memory that nothing was written to holds whatever it holds, and so may any part of it:
+        // not a result to compare, unless this call has written it.
+        if aten::is_uninitialised(&node.call) {
+            self.blank.insert(slot);
+        }
+        let blank = self.blank.contains(&slots.root(slot)) && !aten::writes(&node.call);
+        if self.depth == 0 && !blank {
             e.tap(value, graph.name(id));
         }
         env.set(id, Val::Tensor(slot));

@@ -58,6 +58,8 @@ pub enum View {
     Part {
         imaginary: bool,
     },
+    /// The tensor itself, but nothing flows back.
+    Detached,
 }
 
 struct Slot {
@@ -99,6 +101,14 @@ impl Slots {
             }
         }
         self.0[id.0].value
+    }
+
+    /// The tensor whose memory this one shares in the end.
+    pub fn root(&self, id: SlotId) -> SlotId {
+        match &self.0[id.0].of {
+            Some(of) => self.root(of.base),
+            None => id,
+        }
     }
 
     /// A view of a tensor.
@@ -168,6 +178,10 @@ impl View {
             View::Permute(permutation) => e.transpose(whole, permutation),
             View::Slice { starts, limits, strides } => e.slice(whole, starts, limits, strides),
             View::Expand(dims) => e.broadcast_to(whole, dims),
+            View::Detached if e.dtype(whole).is_float() || e.dtype(whole).is_complex() => {
+                e.stop_gradient(whole)
+            }
+            View::Detached => whole,
             View::Diagonal { offset, first, second } => {
                 diagonal(e, whole, *offset, *first, *second)
             }
@@ -195,6 +209,7 @@ impl View {
             View::Slice { starts, strides, .. } => Some(put_slice(e, whole, part, starts, strides)),
             View::Expand(dims) if e.dims(whole)[..] == dims[..] => Some(part),
             View::Expand(_) => None,
+            View::Detached => Some(part),
             View::Diagonal { offset, first, second } => {
                 Some(put_diagonal(e, whole, part, *offset, *first, *second))
             }

@@ -4,8 +4,7 @@ use std::error::Error as StdError;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use aws_sdk_s3::error::SdkError;
-use aws_sdk_s3::operation::head_bucket::HeadBucketError;
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use crate::Settings;
 
@@ -30,8 +29,14 @@ pub enum Error {
     AccessDenied { server: String, bucket: String },
     #[error("bucket \"{bucket}\" is in another region{}", actual.as_ref().map(|r| format!(": {r}")).unwrap_or_default())]
     OtherRegion { bucket: String, actual: Option<String> },
-    #[error("{server} answered HTTP {status} when asked for bucket \"{bucket}\"")]
+    #[error("{server} answered HTTP {status} to a request about bucket \"{bucket}\"")]
     Unexpected { server: String, bucket: String, status: u16 },
+    #[error("{server} has no room left for bucket \"{bucket}\"")]
+    Full { server: String, bucket: String },
+    #[error("{server} has no object \"{key}\" in bucket \"{bucket}\"")]
+    NoSuchObject { server: String, bucket: String, key: String },
+    #[error("what arrived at {server} is not what was sent: {reason}")]
+    Damaged { server: String, reason: String },
     #[error("the request could not be built: {reason}")]
     Request { reason: String },
 }
@@ -57,6 +62,13 @@ impl Error {
             Self::AccessDenied { bucket, .. } => {
                 format!("check the credentials, and that they may list bucket \"{bucket}\"")
             }
+            Self::Full { bucket, .. } => {
+                format!("remove old objects of bucket \"{bucket}\", or raise its quota")
+            }
+            Self::NoSuchObject { .. } => "check the name; it may have been removed".into(),
+            Self::Damaged { .. } => {
+                "try again; if it stays so, something on the way changes data".into()
+            }
             Self::OtherRegion { actual: Some(region), .. } => {
                 format!("set store.region to {region}")
             }
@@ -67,14 +79,20 @@ impl Error {
         }
     }
 
-    pub(crate) fn from_sdk(
-        error: &SdkError<HeadBucketError>,
+    /// What an answer, or the want of one, means. `key` is the object that was asked for.
+    pub(crate) fn from_sdk<E>(
+        error: &SdkError<E>,
         settings: &Settings,
         limit: Duration,
-    ) -> Self {
+        key: Option<&str>,
+    ) -> Self
+    where
+        E: ProvideErrorMetadata + StdError + 'static,
+    {
         if let Some(response) = error.raw_response() {
             let region = response.headers().get("x-amz-bucket-region").map(str::to_owned);
-            return Self::from_status(response.status().as_u16(), region, settings);
+            let status = response.status().as_u16();
+            return Self::from_status(status, error.code(), region, settings, key);
         }
         let server = settings.server();
         match error {
@@ -87,20 +105,37 @@ impl Error {
         }
     }
 
-    fn from_status(status: u16, actual: Option<String>, settings: &Settings) -> Self {
+    fn from_status(
+        status: u16,
+        code: Option<&str>,
+        actual: Option<String>,
+        settings: &Settings,
+        key: Option<&str>,
+    ) -> Self {
         let (server, bucket) = (settings.server(), settings.bucket.clone());
-        match status {
-            301 | 307 => Self::OtherRegion { bucket, actual },
-            400 if actual.as_deref().is_some_and(|region| region != settings.region()) => {
+        match (status, code) {
+            (_, Some("NoSuchBucket")) => Self::NoSuchBucket { server, bucket },
+            (_, Some("BadDigest" | "XAmzContentChecksumMismatch" | "InvalidDigest")) => {
+                Self::Damaged { server, reason: "its digest is another".to_owned() }
+            }
+            // Amazon's buckets are never full; these are what others say.
+            (507, _) | (_, Some("QuotaExceeded" | "XMinioStorageFull" | "InsufficientStorage")) => {
+                Self::Full { server, bucket }
+            }
+            (301 | 307, _) => Self::OtherRegion { bucket, actual },
+            (400, _) if actual.as_deref().is_some_and(|region| region != settings.region()) => {
                 Self::OtherRegion { bucket, actual }
             }
-            401 | 403 => Self::AccessDenied { server, bucket },
-            404 => Self::NoSuchBucket { server, bucket },
+            (401 | 403, _) => Self::AccessDenied { server, bucket },
+            (404, _) => match key {
+                Some(key) => Self::NoSuchObject { server, bucket, key: key.to_owned() },
+                None => Self::NoSuchBucket { server, bucket },
+            },
             _ => Self::Unexpected { server, bucket, status },
         }
     }
 
-    fn from_connection(error: &(dyn StdError + 'static), server: String) -> Self {
+    pub(crate) fn from_connection(error: &(dyn StdError + 'static), server: String) -> Self {
         let reason = root_cause(error);
         let is = |kind| {
             chain(error)
@@ -132,6 +167,6 @@ fn is_tls(cause: &(dyn StdError + 'static)) -> bool {
     cause.is::<rustls::Error>() || wrapped.is_some_and(|inner| is_tls(inner))
 }
 
-fn root_cause(error: &(dyn StdError + 'static)) -> String {
+pub(crate) fn root_cause(error: &(dyn StdError + 'static)) -> String {
     chain(error).last().map(ToString::to_string).unwrap_or_default()
 }

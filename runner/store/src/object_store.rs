@@ -6,6 +6,7 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Builder, Region};
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
 
 use crate::{Credentials, Error, Settings};
@@ -21,6 +22,28 @@ pub struct ObjectStore {
 impl ObjectStore {
     /// A client whose every request ends, answered or not, within `limit`.
     pub fn connect(settings: Settings, credentials: Credentials, limit: Duration) -> Self {
+        let timeouts = TimeoutConfig::builder().operation_timeout(limit).build();
+        Self::with(settings, credentials, limit, timeouts, RetryConfig::disabled())
+    }
+
+    /// A client for moving data: each attempt has its own limit, and several are made.
+    pub(crate) fn patient(settings: Settings, credentials: Credentials) -> Self {
+        let limit = Duration::from_mins(2);
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(Duration::from_secs(10))
+            .operation_attempt_timeout(limit)
+            .build();
+        let retries = RetryConfig::standard().with_max_attempts(4);
+        Self::with(settings, credentials, limit, timeouts, retries)
+    }
+
+    fn with(
+        settings: Settings,
+        credentials: Credentials,
+        limit: Duration,
+        timeouts: TimeoutConfig,
+        retries: RetryConfig,
+    ) -> Self {
         let http = aws_smithy_http_client::Builder::new()
             .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
             .build_https();
@@ -35,8 +58,8 @@ impl ObjectStore {
                 None,
                 "warpforge",
             ))
-            .timeout_config(TimeoutConfig::builder().operation_timeout(limit).build())
-            .retry_config(RetryConfig::disabled());
+            .timeout_config(timeouts)
+            .retry_config(retries);
         if let Some(endpoint) = &settings.endpoint {
             // Stores other than Amazon's seldom have a host name for every bucket.
             config = config.endpoint_url(endpoint).force_path_style(true);
@@ -49,7 +72,22 @@ impl ObjectStore {
         let request = self.client.head_bucket().bucket(&self.settings.bucket);
         match request.send().await {
             Ok(_) => Ok(()),
-            Err(error) => Err(Error::from_sdk(&error, &self.settings, self.limit)),
+            Err(error) => Err(self.error(&error, None)),
         }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn error<E>(&self, error: &SdkError<E>, key: Option<&str>) -> Error
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        Error::from_sdk(error, &self.settings, self.limit, key)
     }
 }

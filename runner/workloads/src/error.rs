@@ -18,6 +18,10 @@ pub enum Error {
     },
     #[error("{path}: {why}", path = path.display())]
     File { path: PathBuf, why: String },
+    #[error(transparent)]
+    Step(#[from] warpforge_compiler::StepError),
+    #[error(transparent)]
+    Squad(#[from] crate::squad::Error),
     #[error("{0}")]
     Inputs(String),
     #[error("the program: {0}")]

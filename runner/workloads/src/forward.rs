@@ -7,6 +7,7 @@
 //! run: that is what arithmetic of the format looks like.
 
 mod compare;
+pub mod record;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,6 +29,7 @@ use crate::error::Error;
 use crate::given;
 use crate::pass::{self, Options as PassOptions};
 use crate::program::Signature;
+use crate::repro;
 use crate::tensors::{self, Named};
 
 /// The file of buffers that the model changed, by their names.
@@ -70,7 +72,7 @@ pub enum Weights {
 }
 
 impl Weights {
-    fn source(&self, seed: u64) -> Result<WeightSource, Error> {
+    pub(crate) fn source(&self, seed: u64) -> Result<WeightSource, Error> {
         Ok(match self {
             Weights::Archive => WeightSource::Archive,
             Weights::Safetensors(path) => WeightSource::Safetensors(path.clone()),
@@ -79,7 +81,7 @@ impl Weights {
         })
     }
 
-    fn message(&self, seed: u64) -> protocol::Weights {
+    pub(crate) fn message(&self, seed: u64) -> protocol::Weights {
         match self {
             Weights::Archive => protocol::Weights::Archive,
             Weights::Safetensors(path) => protocol::Weights::Safetensors(path.clone()),
@@ -106,6 +108,9 @@ pub fn run(
 ) -> Result<Report, Error> {
     on_stage(Stage::Loading);
     let prepared = Prepared::new(request)?;
+    // What was given may lie in the folder that is written to.
+    let sources = record::Sources::of(request)?;
+    clear(&request.out)?;
     let mut whole = Writer::create(&request.out)?;
     tensors::write(
         &request.out.join(INPUTS),
@@ -128,9 +133,26 @@ pub fn run(
         None => skipped(request),
     };
     describe(&mut report, request, &prepared, golden.as_ref(), &candidate);
+    report.created = Some(jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     report.system = system;
+    whole.json(bundle::RUN, &record::Record::of(sources, request, &prepared, &report))?;
     finish(whole, &report)?;
     Ok(report)
+}
+
+/// Takes away what an earlier run left in the folder, of which this one may write less. A folder
+/// without a run's mark is somebody else's, and stays as it is.
+fn clear(out: &Path) -> Result<(), Error> {
+    if ![bundle::COMPLETE, bundle::INCOMPLETE].iter().any(|mark| out.join(mark).exists()) {
+        return Ok(());
+    }
+    for name in [bundle::GOLDEN, bundle::WARPFORGE, bundle::ORACLE, repro::FOLDER] {
+        let folder = out.join(name);
+        if folder.is_dir() {
+            fs::remove_dir_all(&folder).map_err(|error| Error::io(&folder, error))?;
+        }
+    }
+    Ok(())
 }
 
 fn skipped(request: &Request) -> Report {
@@ -392,8 +414,9 @@ fn timing(seconds: &[f64], prepare: Option<f64>) -> Option<Timing> {
     })
 }
 
-/// Writes the report in its three forms and closes the bundle.
+/// Writes the comparison, and the report in its three forms, and closes the bundle.
 fn finish(mut whole: Writer, report: &Report) -> Result<(), Error> {
+    whole.text(bundle::PARITY, &warpforge_parity::report::parity_json(report))?;
     whole.text(bundle::REPORT_JSON, &warpforge_parity::report::json(report))?;
     whole.text(bundle::JUNIT, &warpforge_parity::report::junit(report))?;
     whole.text(bundle::REPORT_HTML, &warpforge_parity::report::html(report))?;

@@ -1,8 +1,8 @@
 //! Pass 2 on the reference interpreter: a program, a model's weights, inputs in; results out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use warpforge_pt2::{Model, ScalarType};
@@ -42,7 +42,7 @@ pub fn run(
     let func = module.entry().ok_or_else(|| Error::Program("it has no function".into()))?;
     let signature = Signature::of(module, func);
     let arguments = arguments(module, func, &signature, model, inputs, options)?;
-    let watch = Watch::new(module, func, &signature, options.taps)?;
+    let watch = Watch::new(module, &signature, options.taps.map(|path| (path, None)))?;
     let mut interpreter = Interpreter::new(module);
     interpreter.observer = Some(&watch);
     let start = Instant::now();
@@ -104,7 +104,7 @@ pub fn argument(
 }
 
 /// A stored tensor, left in its file where its elements lie in order.
-fn weight(model: &Model, name: &str) -> Result<Tensor, Error> {
+pub fn weight(model: &Model, name: &str) -> Result<Tensor, Error> {
     let stored = model.weights.get(name)?;
     let wanted = dtype(stored.dtype);
     let Some(elem) = wanted else {
@@ -112,7 +112,7 @@ fn weight(model: &Model, name: &str) -> Result<Tensor, Error> {
     };
     let ty = TensorTy::new(stored.dims.iter().copied(), elem);
     let data = if stored.is_dense() && stored.dtype != ScalarType::Bool {
-        Buffer::lent(std::sync::Arc::new(Dense(stored)))
+        Buffer::lent(Arc::new(Dense(stored)))
     } else {
         Buffer::from_slice(&stored.elements())
     };
@@ -136,14 +136,35 @@ fn fit(tensor: Tensor, ty: &TensorTy) -> Option<Tensor> {
     if tensor.ty.dims != ty.dims {
         return None;
     }
-    let dtype = ty.elem.storage();
-    Some(Tensor::from_nums(ty.clone(), |i| -> Num { tensor.get(i).fit(dtype) }))
+    let bytes = ty.count()? * ty.elem.storage().bytes();
+    let later = Widened { from: tensor, ty: ty.clone(), made: OnceLock::new() };
+    Some(Tensor { ty: ty.clone(), data: Buffer::made_later(Arc::new(later), bytes) })
 }
 
+/// A tensor in another type, converted when it is first read: the program lets go of an argument
+/// after its last use, so that not all weights are in memory twice as wide at once.
+struct Widened {
+    from: Tensor,
+    ty: TensorTy,
+    made: OnceLock<Buffer>,
+}
+
+impl AsRef<[u8]> for Widened {
+    fn as_ref(&self) -> &[u8] {
+        let dtype = self.ty.elem.storage();
+        let number = |i| -> Num { self.from.get(i).fit(dtype) };
+        self.made.get_or_init(|| Tensor::from_nums(self.ty.clone(), number).data).bytes()
+    }
+}
+
+/// A file for values, and which of the tapped ones go there; without a list all do.
+pub type Tapped<'a> = (&'a Path, Option<&'a BTreeSet<String>>);
+
 /// Counts operations and writes tapped values down as they are made.
-struct Watch {
+pub struct Watch {
     taps: BTreeMap<ValueId, String>,
     stream: Option<Stream>,
+    entry: String,
     state: Mutex<State>,
 }
 
@@ -154,31 +175,39 @@ struct State {
 }
 
 impl Watch {
-    fn new(
+    /// Of a name that is tapped more than once, as by each micro-batch, the first counts.
+    pub fn new(
         module: &Module,
-        func: &Func,
         signature: &Signature,
-        path: Option<&Path>,
+        tapped: Option<Tapped<'_>>,
     ) -> Result<Self, Error> {
-        let taps = signature.taps.iter().map(|tap| (tap.value, tap.name.clone())).collect();
-        let stream = match (path, &func.body) {
-            (Some(path), Some(graph)) => {
-                let types: Vec<(&str, &TensorTy)> = signature
-                    .taps
-                    .iter()
-                    .filter_map(|tap| {
-                        let ty = module.value_ty(graph, tap.value).as_tensor()?;
-                        Some((tap.name.as_str(), ty))
-                    })
-                    .collect();
-                Some(Stream::create(path, types)?)
-            }
-            _ => None,
+        let entry = module.entry();
+        let mut watch = Self {
+            taps: BTreeMap::new(),
+            stream: None,
+            entry: entry.map(|func| func.name.to_string()).unwrap_or_default(),
+            state: Mutex::default(),
         };
-        Ok(Self { taps, stream, state: Mutex::default() })
+        let body = entry.and_then(|func| func.body.as_ref());
+        let (Some((path, only)), Some(graph)) = (tapped, body) else { return Ok(watch) };
+        let mut seen = BTreeSet::new();
+        let mut types = Vec::new();
+        for tap in &signature.taps {
+            let wanted = only.is_none_or(|only| only.contains(&tap.name));
+            if !wanted || !seen.insert(&tap.name) {
+                continue;
+            }
+            if let Some(ty) = module.value_ty(graph, tap.value).as_tensor() {
+                watch.taps.insert(tap.value, tap.name.clone());
+                types.push((tap.name.as_str(), ty));
+            }
+        }
+        watch.stream = Some(Stream::create(path, types)?);
+        Ok(watch)
     }
 
-    fn finish(self) -> Result<BTreeMap<&'static str, u64>, Error> {
+    /// Closes the file; how often each operation was executed.
+    pub fn finish(self) -> Result<BTreeMap<&'static str, u64>, Error> {
         let state = self.state.into_inner().unwrap_or_default();
         if let Some(error) = state.failed {
             return Err(error);
@@ -196,7 +225,7 @@ impl Observer for Watch {
         if let warpforge_snakeburger::ir::Def::Result(node, 0) = graph.def(id) {
             *state.ops.entry(graph.node(node).op.name()).or_default() += 1;
         }
-        if &*func.name != "main" {
+        if *func.name != *self.entry {
             return;
         }
         if let (Some(stream), Some(name), Value::Tensor(tensor)) =

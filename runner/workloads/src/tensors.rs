@@ -8,23 +8,42 @@ use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use warpforge_parity::bundle::write_beside;
-use warpforge_pt2::ScalarType;
 use warpforge_snakeburger::eval::Tensor;
 use warpforge_snakeburger::ir::{Buffer, DType, TensorTy};
-use warpforge_snakegrinder::dtype;
 
 use crate::error::Error;
 
 pub type Named = BTreeMap<String, Tensor>;
 
-/// The element type of a file; types it lacks are refused.
-pub fn file_type(ty: DType) -> Option<Dtype> {
-    match ty {
-        // PyTorch's models have none of these; the random state is one.
-        DType::U32 => Some(Dtype::U32),
-        DType::U64 => Some(Dtype::U64),
-        _ => ScalarType::ALL.iter().copied().find(|known| dtype(*known) == Some(ty))?.in_file(),
-    }
+/// Element types that files and programs know by the same bits.
+const TYPES: &[(Dtype, DType)] = &[
+    (Dtype::BOOL, DType::I1),
+    (Dtype::U8, DType::U8),
+    (Dtype::I8, DType::S8),
+    (Dtype::U16, DType::U16),
+    (Dtype::I16, DType::S16),
+    (Dtype::U32, DType::U32),
+    (Dtype::I32, DType::S32),
+    (Dtype::U64, DType::U64),
+    (Dtype::I64, DType::S64),
+    (Dtype::F8_E5M2, DType::F8E5M2),
+    (Dtype::F8_E4M3, DType::F8E4M3FN),
+    (Dtype::F8_E8M0, DType::F8E8M0FNU),
+    (Dtype::F8_E4M3FNUZ, DType::F8E4M3FNUZ),
+    (Dtype::F8_E5M2FNUZ, DType::F8E5M2FNUZ),
+    (Dtype::F16, DType::F16),
+    (Dtype::BF16, DType::BF16),
+    (Dtype::F32, DType::F32),
+    (Dtype::F64, DType::F64),
+    (Dtype::C64, DType::C64),
+];
+
+/// The element type of a file. Types of a byte that it lacks are written as that byte, wider ones
+/// are refused.
+fn file_type(ty: DType) -> Option<Dtype> {
+    let known = TYPES.iter().find(|(_, ours)| *ours == ty).map(|(theirs, _)| *theirs);
+    let byte = || (ty.bytes() == 1).then_some(if ty.is_signed() { Dtype::I8 } else { Dtype::U8 });
+    known.or_else(byte)
 }
 
 pub fn read(path: &Path) -> Result<Named, Error> {
@@ -33,13 +52,12 @@ pub fn read(path: &Path) -> Result<Named, Error> {
         .map_err(|error| Error::File { path: path.into(), why: error.to_string() })?;
     let mut named = Named::new();
     for (name, view) in file.iter() {
-        let known = ScalarType::from_file(view.dtype()).and_then(dtype);
-        let Some(dtype) = known else {
+        let Some((_, dtype)) = TYPES.iter().find(|(theirs, _)| *theirs == view.dtype()) else {
             let why =
                 format!("tensor {name} is of type {:?}, which is not supported", view.dtype());
             return Err(Error::File { path: path.into(), why });
         };
-        let ty = TensorTy::new(view.shape().iter().map(|dim| *dim as i64), dtype);
+        let ty = TensorTy::new(view.shape().iter().map(|dim| *dim as i64), *dtype);
         named.insert(name.to_owned(), Tensor { ty, data: Buffer::from_slice(view.data()) });
     }
     Ok(named)
@@ -126,5 +144,21 @@ impl Stream {
 
     pub fn finish(self) -> Result<(), Error> {
         std::fs::rename(&self.beside, &self.path).map_err(|error| Error::io(&self.path, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_survive_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.safetensors");
+        let of = |dtype| Tensor::from_floats(TensorTy::new([3], dtype), |i| i as f64 / 2.0);
+        let named =
+            Named::from([("a".to_owned(), of(DType::BF16)), ("b".to_owned(), of(DType::F64))]);
+        write(&path, named.iter().map(|(name, tensor)| (name.as_str(), tensor))).unwrap();
+        assert_eq!(read(&path).unwrap(), named);
     }
 }

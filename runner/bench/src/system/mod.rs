@@ -127,6 +127,22 @@ impl System {
     }
 }
 
+impl System {
+    /// Machines of one class are expected to be equally fast: processor and number of CPUs this
+    /// process may use, and the GPUs.
+    pub fn hardware_class(&self) -> String {
+        let cpu = self.cpu.model.as_deref().unwrap_or(std::env::consts::ARCH);
+        let cpu = cpu.split_whitespace().collect::<Vec<_>>().join(" ");
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let mut class = format!("{cpu}, {cores} CPUs");
+        for gpu in &self.gpus {
+            class.push_str(", ");
+            class.push_str(gpu.name.as_deref().unwrap_or("GPU"));
+        }
+        class
+    }
+}
+
 /// Takes the snapshot of the machine this process runs on. Never fails: what cannot be read, or
 /// does not answer in time, is absent.
 pub fn snapshot() -> System {

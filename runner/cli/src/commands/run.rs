@@ -8,11 +8,14 @@ use warpforge_bench::system::snapshot;
 use warpforge_golden_protocol::{Device, Search};
 use warpforge_parity::judge::Settings;
 use warpforge_parity::report::Report;
+use warpforge_parity::training::TrainingSettings;
 use warpforge_workloads::forward::{self, Request, Stage, Weights};
 
 use super::Context;
 use super::model::Given;
+use super::training::Training;
 use super::validate::{show, tolerances};
+use super::workload::{self, Common, Name, WorkloadOptions};
 use crate::exit::Exit;
 use crate::failure::Misuse;
 use crate::ui::{BOLD, Ui};
@@ -22,22 +25,28 @@ Examples:
   warpforge run --model bert.pt2 --inputs x.safetensors
   warpforge run --model bert.pt2 --seed 7 --out bundle/
   warpforge run --model bert.pt2 --program edited.mlir
+  warpforge run --model bert.pt2 --train --steps 20 --lr 3e-5 --inputs a.safetensors
+  warpforge run bert-squad --preset demo
 
 Inputs are named as the graph names them, or input.0, input.1, … by position; without --inputs
-they are drawn from the seed. The bundle holds golden/, warpforge/, report.json, report.html and
-junit.xml.";
+they are drawn from the seed. The bundle holds golden/, warpforge/, run.json (how the run was set
+up), parity.json, report.json, report.html and junit.xml.";
 
 /// Run a model in PyTorch and in WarpForge, and compare every number
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A model saved by torch.export.save
-    #[arg(long, value_name = "FILE")]
-    model: PathBuf,
+    /// A workload that comes with WarpForge, in the place of a model
+    #[arg(value_enum, value_name = "WORKLOAD", conflicts_with_all = ["model", "train"])]
+    workload: Option<Name>,
 
-    /// The model's inputs, a safetensors file
+    /// A model saved by torch.export.save
+    #[arg(long, value_name = "FILE", required_unless_present = "workload")]
+    model: Option<PathBuf>,
+
+    /// The model's inputs, a safetensors file; for a training several, used in turn
     #[arg(long, value_name = "FILE")]
-    inputs: Option<PathBuf>,
+    inputs: Vec<PathBuf>,
 
     /// The folder for the bundle
     #[arg(long, value_name = "DIR", default_value = "warpforge-run")]
@@ -76,19 +85,58 @@ pub struct Args {
     tolerances: Vec<String>,
 
     /// Golden is expected to hold NaN or infinity
-    #[arg(long)]
+    #[arg(long, alias = "expect-nan")]
     expect_nonfinite: bool,
 
     #[command(flatten)]
     given: Given,
+
+    #[command(flatten)]
+    training: Training,
+
+    #[command(flatten)]
+    options: WorkloadOptions,
 }
 
 pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
     let tolerances = tolerances(&args.tolerances)?;
+    if args.workload.is_some() || args.training.train {
+        let common = Common {
+            out: &args.out,
+            program: args.program.as_deref(),
+            seed: args.seed,
+            device: args.golden_device,
+            threads: args.threads.unwrap_or_else(processors),
+            libtorch: libtorch(context),
+            settings: TrainingSettings {
+                tolerances,
+                expect_nonfinite: args.expect_nonfinite,
+                ..TrainingSettings::default()
+            },
+            oracle: !args.no_oracle,
+            limit: args.timeout.map(Duration::from_secs),
+        };
+        return match (args.workload, &args.model) {
+            (Some(Name::BertSquad), _) => workload::run(&args.options, common, ui),
+            (None, Some(model)) => {
+                workload::train(model, &args.inputs, &args.given, &args.training, &common, ui)
+            }
+            (None, None) => Ok(Exit::Usage),
+        };
+    }
+    let Some(model) = &args.model else { return Ok(Exit::Usage) };
+    let inputs = match &args.inputs[..] {
+        [] => None,
+        [one] => Some(one.clone()),
+        _ => {
+            let problem = "a forward run takes one file of inputs".to_owned();
+            return Err(Misuse::new(problem, "give several with --train").into());
+        }
+    };
     let settings = Settings { tolerances, expect_nonfinite: args.expect_nonfinite };
     let request = Request {
-        model: args.model.clone(),
-        inputs: args.inputs.clone(),
+        model: model.clone(),
+        inputs,
         dims: args.given.dims.clone(),
         weights: weights(&args.given),
         program: args.program.clone(),
@@ -112,7 +160,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
 }
 
 /// Where libtorch is looked for: a setting decides alone, as in `warpforge doctor`.
-fn libtorch(context: &Context<'_>) -> Search {
+pub(super) fn libtorch(context: &Context<'_>) -> Search {
     let settings = context.settings();
     let mut search = Search::from_environment();
     search.named = settings.libtorch.value.clone().or(search.named);
@@ -120,11 +168,11 @@ fn libtorch(context: &Context<'_>) -> Search {
     search
 }
 
-fn processors() -> u32 {
+pub(super) fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
-fn weights(given: &Given) -> Weights {
+pub(super) fn weights(given: &Given) -> Weights {
     match (&given.weights_from, given.recipe.as_deref()) {
         (Some(path), _) => Weights::Safetensors(path.clone()),
         (None, Some("standard")) => Weights::StandardRecipe,
@@ -134,13 +182,20 @@ fn weights(given: &Given) -> Weights {
 }
 
 /// What the user can cure is told apart from what went wrong with us.
-fn explain(error: warpforge_workloads::Error) -> anyhow::Error {
+pub(super) fn explain(error: warpforge_workloads::Error) -> anyhow::Error {
     use warpforge_workloads::Error as E;
     let help = match &error {
         E::Model(_) => "docs/exporting.md shows how a model is exported",
-        E::Lower(warpforge_snakegrinder::Error::Wrong(_)) | E::Golden(_) => return error.into(),
+        E::Lower(warpforge_snakegrinder::Error::Wrong(_))
+        | E::Step(warpforge_compiler::StepError::Wrong(_)) => return error.into(),
+        E::Golden(golden) => match golden_help(golden) {
+            Some(help) => help,
+            None => return error.into(),
+        },
         E::Lower(_) => "docs/aten-coverage.md lists the operators that can be lowered",
         E::Inputs(_) => "`warpforge model inspect` lists the inputs and their types",
+        E::Step(_) => "docs/validation.md says what can be trained",
+        E::Squad(_) => "docs/workloads.md says what the data look like",
         E::Program(_) => "`warpforge hlo check` lists every problem of a program",
         E::File { .. } | E::Tensors(_) => "give tensors as safetensors files that are whole",
         E::Io { .. } | E::Bundle(_) => "name files that can be read and a folder to write to",
@@ -148,7 +203,26 @@ fn explain(error: warpforge_workloads::Error) -> anyhow::Error {
     Misuse::new(error.to_string(), help).into()
 }
 
-fn progress(ui: &Ui) -> ProgressBar {
+/// What the user can do about a failure of the golden pass, if it is theirs to cure.
+fn golden_help(error: &warpforge_golden_protocol::Error) -> Option<&'static str> {
+    use warpforge_golden_protocol::{Error as E, FailureKind as K};
+    let E::Failed(failure) = error else { return None };
+    Some(match failure.kind {
+        K::Unsupported => {
+            "libtorch has the operators of PyTorch itself; export the model with its own operators \
+             written in those, or decomposed (docs/exporting.md)"
+        }
+        K::Model => "docs/exporting.md shows how a model is exported",
+        K::Inputs => "`warpforge model inspect` lists the inputs and their types",
+        K::Device => {
+            "`warpforge doctor` says which devices can be used; name one with --golden-device"
+        }
+        K::Op => "the model itself fails in PyTorch on these inputs: give others with --inputs",
+        K::Protocol | K::Io | K::Internal => return None,
+    })
+}
+
+pub(super) fn progress(ui: &Ui) -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     if !ui.shows_progress() {
         bar.set_draw_target(ProgressDrawTarget::hidden());

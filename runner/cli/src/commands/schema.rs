@@ -6,9 +6,12 @@ use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use warpforge_bench::system::System;
+use warpforge_parity::performance::Baselines;
 use warpforge_parity::report::Report;
+use warpforge_parity::training::TrainingParity;
+use warpforge_workloads::forward::record::Record;
 
-use super::{config, conformance, hlo, man, model};
+use super::{config, conformance, data, hlo, man, model};
 use crate::doctor;
 use crate::exit::Exit;
 use crate::table;
@@ -41,17 +44,25 @@ struct Row {
 
 /// Every output a program may read.
 const SCHEMAS: &[Row] = &[
+    Row {
+        name: "baselines",
+        doc: "warpforge baseline show --json, warpforge-baselines.json",
+        schema: of::<Baselines>,
+    },
     Row { name: "config", doc: "warpforge config show --json", schema: of::<config::Shown> },
     Row {
         name: "conformance",
         doc: "warpforge conformance --json FILE",
         schema: of::<conformance::Summary>,
     },
+    Row { name: "data", doc: "warpforge data list --json", schema: of::<data::Listed> },
     Row { name: "doctor", doc: "warpforge doctor --json", schema: of::<doctor::Report> },
     Row { name: "model", doc: "warpforge model inspect --json", schema: of::<model::Inspection> },
     Row { name: "report", doc: "warpforge validate --json, report.json", schema: of::<Report> },
+    Row { name: "run", doc: "run.json of a bundle", schema: of::<Record> },
     Row { name: "stats", doc: "warpforge hlo stats --json", schema: of::<hlo::Stats> },
     Row { name: "system", doc: "warpforge system --json", schema: of::<System> },
+    Row { name: "training-parity", doc: "parity.json of a training", schema: of::<TrainingParity> },
 ];
 
 fn of<T: JsonSchema>() -> Schema {

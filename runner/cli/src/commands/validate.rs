@@ -2,6 +2,7 @@
 
 mod hints;
 pub mod show;
+pub mod training;
 
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use warpforge_parity::bundle::{
 use warpforge_parity::judge::{Parity, Settings, judge};
 use warpforge_parity::report::{self, OracleInfo, OracleScope, Report, SideInfo};
 use warpforge_parity::tolerance::Tolerances;
+use warpforge_parity::training::{TrainingSettings, is_training};
 use warpforge_parity::verdict::{Reason, Verdict};
 
 use crate::exit::Exit;
@@ -24,11 +26,15 @@ Examples:
   warpforge validate --golden run/golden --candidate run/warpforge --report run/parity
   warpforge validate --golden a --candidate b --tolerance rtol=1e-4 --tolerance loss.atol=1e-7
   warpforge validate --golden a --candidate b --oracle float64.safetensors --json
+  warpforge validate --golden train/golden --candidate train/warpforge --fail-on-mismatch
 
 An element passes if |candidate - golden| <= atol + rtol * |golden|, as torch.allclose has it;
 integers and booleans must be equal. The defaults (rtol/atol) go by what is compared: weights
 1e-4/1e-6; outputs, activations and gradients 1e-3/1e-5; loss 1e-4/1e-6; metrics 5e-3/0; the
 error against an oracle may be 1.5 times golden's (oracle.factor) plus one ulp.
+
+Two trainings (folders with forced.json) are held to more than that: gradients also by norm, the
+optimiser alone by ulps, the loss curve to golden's own spread; docs/validation.md has the rules.
 
 The exit code is the verdict: 0 pass, 1 fail, 3 inconclusive, 4 skipped, 5 invalid (nothing was
 compared, or a side is damaged or incomplete); 2 is wrong usage.";
@@ -36,6 +42,7 @@ compared, or a side is damaged or incomplete); 2 is wrong usage.";
 /// Compare the numbers of two runs, of two folders of tensors, or of two files
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Args {
     /// The reference: a safetensors file, a folder of them, or a run's folder
     #[arg(long, value_name = "PATH")]
@@ -56,8 +63,8 @@ pub struct Args {
 
     /// Golden is expected to hold NaN or infinity; the candidate must have the same in the same
     /// places
-    #[arg(long)]
-    expect_nan: bool,
+    #[arg(long, alias = "expect-nan")]
+    expect_nonfinite: bool,
 
     /// End with exit code 1 if the two differ. This is the default and need not be said;
     /// --fail-on-mismatch=false ends with 0 instead and leaves the judgement to the report
@@ -73,6 +80,14 @@ pub struct Args {
     )]
     fail_on_mismatch: bool,
 
+    /// Let the verdict on speed count for the exit code, too
+    #[arg(long)]
+    fail_on_performance: bool,
+
+    /// The file of baselines that a training's speed is held against
+    #[arg(long, value_name = "FILE", default_value = super::baseline::FILE)]
+    baselines: PathBuf,
+
     /// Write report.json, report.html, junit.xml and parity.json into DIR
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -84,23 +99,49 @@ pub struct Args {
 
 pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
     let tolerances = tolerances(&args.tolerance)?;
-    let settings = Settings { tolerances, expect_nonfinite: args.expect_nan };
+    if args.oracle.is_none() && (is_training(&args.golden) || is_training(&args.candidate)) {
+        let expect_nonfinite = args.expect_nonfinite;
+        let settings =
+            TrainingSettings { tolerances, expect_nonfinite, ..TrainingSettings::default() };
+        return training::run(args, &settings, ui);
+    }
+    let settings = Settings { tolerances, expect_nonfinite: args.expect_nonfinite };
     let opened = open_all(args)?;
     let parity = match &opened {
         Ok(sides) => judge(&sides.golden, &sides.candidate, sides.oracle.as_ref(), &settings),
         Err(reason) => Parity::without_comparison(reason.clone(), settings.tolerances),
     };
     let parity_json = serde_json::to_string_pretty(&parity)? + "\n";
-    let report = describe(args, parity)?;
+    let title = format!("{} against {}", args.candidate.display(), args.golden.display());
+    finish(args, Report::new(title, parity), &parity_json, ui)
+}
+
+/// Fills in who and when, writes the files, shows the outcome and says how to exit.
+fn finish(args: &Args, report: Report, parity: &str, ui: &mut Ui) -> anyhow::Result<Exit> {
+    let report = describe(args, report)?;
     if let Some(folder) = &args.report {
-        write_all(folder, &report, &parity_json)?;
+        write_all(folder, &report, parity)?;
     }
     if args.json {
         ui.json(&report)?;
+    } else if report.training.is_some() {
+        training::show(&report, args.report.as_deref(), ui)?;
     } else {
         show::show(&report, args.report.as_deref(), ui)?;
     }
-    Ok(exit(report.verdicts.correctness, args.fail_on_mismatch))
+    let performance = report.verdicts.performance.filter(|_| args.fail_on_performance);
+    let correctness = exit(report.verdicts.correctness, args.fail_on_mismatch);
+    Ok(match performance {
+        Some(speed) if correctness == Exit::Pass => speed.into(),
+        Some(speed) => Verdict::gravest([report.verdicts.correctness, speed]).into(),
+        None => correctness,
+    })
+}
+
+/// A path that is not there is the user's to cure.
+fn absent(path: &Path, flag: &str) -> anyhow::Error {
+    let message = format!("there is no file or folder {}", path.display());
+    Misuse::new(message, format!("name a safetensors file or a folder of them with {flag}")).into()
 }
 
 fn exit(verdict: Verdict, fail_on_mismatch: bool) -> Exit {
@@ -145,11 +186,7 @@ fn open_all(args: &Args) -> anyhow::Result<Result<Sides, Reason>> {
     for (flag, path, role) in sides.into_iter().chain(oracle) {
         match Side::open(path, role) {
             Ok(side) => opened.push(side),
-            Err(BundleError::Absent(path)) => {
-                let message = format!("there is no file or folder {}", path.display());
-                let help = format!("name a safetensors file or a folder of them with {flag}");
-                return Err(Misuse::new(message, help).into());
-            }
+            Err(BundleError::Absent(path)) => return Err(absent(&path, flag)),
             Err(error) => return Ok(Err(reason(path, &error))),
         }
     }
@@ -166,10 +203,8 @@ fn reason(path: &Path, error: &BundleError) -> Reason {
     }
 }
 
-fn describe(args: &Args, parity: Parity) -> anyhow::Result<Report> {
+fn describe(args: &Args, mut report: Report) -> anyhow::Result<Report> {
     let side = |path: &Path| SideInfo { source: path.display().to_string(), ..SideInfo::default() };
-    let title = format!("{} against {}", args.candidate.display(), args.golden.display());
-    let mut report = Report::new(title, parity);
     report.created = Some(jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     report.golden = side(&args.golden);
     report.candidate = side(&args.candidate);
@@ -192,10 +227,10 @@ fn write_all(folder: &Path, report: &Report, parity: &str) -> anyhow::Result<()>
     std::fs::create_dir_all(folder).with_context(unwritable)?;
     for (name, text) in [
         (PARITY, parity),
-        (REPORT_HTML, &report::html(report)),
-        (JUNIT, &report::junit(report)),
+        (REPORT_HTML, report::html(report).as_str()),
+        (JUNIT, report::junit(report).as_str()),
         // Last, so that whoever waits for it finds the others.
-        (REPORT_JSON, &report::json(report)),
+        (REPORT_JSON, report::json(report).as_str()),
     ] {
         bundle::write_beside(&folder.join(name), text.as_bytes()).with_context(unwritable)?;
     }

@@ -64,6 +64,12 @@ impl Environment {
         Some(self.path("XDG_CONFIG_HOME").or_else(home)?.join("warpforge/warpforge.toml"))
     }
 
+    /// `/data/coco` where it exists, as it does on machines made for this.
+    #[allow(clippy::unused_self, reason = "a default may look at the environment")]
+    pub fn coco(&self) -> Option<PathBuf> {
+        Some(PathBuf::from("/data/coco")).filter(|path| path.is_dir())
+    }
+
     /// `~/.kube/config` where it exists; in a pod it does not, and the pod's own account is used.
     pub fn kubeconfig(&self) -> Option<PathList> {
         let path = self.path("HOME")?.join(".kube/config");

@@ -59,6 +59,12 @@ settings! {
     /// Folder of large things fetched or generated once (libtorch, models)
     cache_dir: PathBuf = "cache.dir", ["WARPFORGE_CACHE_DIR"], Environment::cache_dir;
 
+    /// Folder of datasets that are not in the Hugging Face cache; without it, `data` in cache.dir
+    data_dir: Option<PathBuf> = "data.dir", ["WARPFORGE_DATA_DIR"], |_| None;
+
+    /// Folder of COCO, if it is not in data.dir
+    data_coco: Option<PathBuf> = "data.coco", ["WARPFORGE_DATA_COCO"], Environment::coco;
+
     /// Folder of the libtorch to use: the one that holds `lib/libtorch_cpu.so`
     libtorch: Option<PathBuf> = "golden.libtorch",
         ["WARPFORGE_GOLDEN_LIBTORCH", "LIBTORCH"], |_| None;

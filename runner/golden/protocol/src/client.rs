@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::message::{Event, Failure, FailureKind, Hello, Outcome, Request, Run};
+use crate::message::{Event, Failure, FailureKind, Hello, Outcome, Request, Run, Task};
 use crate::signals::Listener;
+use crate::training::{Evaluate, Evaluated, Open, Opened, Step, Stepped};
 use crate::{BINARY, BINARY_VARIABLE, LIBTORCH_VERSION, Libtorch, Search, Unavailable, VERSION};
 
 const POLL: Duration = Duration::from_millis(20);
@@ -95,6 +96,10 @@ impl Golden {
         for name in ["MKL_DYNAMIC", "OMP_DYNAMIC"] {
             command.env(name, "FALSE");
         }
+        // A session that waits must leave the processors to others: its threads look for work
+        // for some microseconds only and then sleep.
+        command.env_remove("OMP_WAIT_POLICY").env("GOMP_SPINCOUNT", "1000");
+        command.env("KMP_BLOCKTIME", "0");
         if std::env::var_os("CUBLAS_WORKSPACE_CONFIG").is_none() {
             // Without it cuBLAS may sum in another order each time.
             command.env("CUBLAS_WORKSPACE_CONFIG", ":4096:8");
@@ -193,14 +198,89 @@ impl Session {
 
     /// Sends one request and waits for its outcome. Every event is shown to `on_event` as it
     /// comes, the last one included. After an error of the child's the session goes on; after
-    /// any other error it is over.
+    /// any other error it is over. The same holds for the requests below.
     pub fn run(
         &mut self,
         run: &Run,
         limit: Option<Duration>,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Outcome, Error> {
-        let request = Request { version: VERSION, run: run.clone() };
+        self.ask(Task::Run(run.clone()), limit, on_event, |event| match event {
+            Event::Result(outcome) => Ok(outcome),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// Loads a model for training; one that was open before is closed.
+    pub fn open(
+        &mut self,
+        open: &Open,
+        limit: Option<Duration>,
+        on_event: &mut dyn FnMut(&Event),
+    ) -> Result<Opened, Error> {
+        self.ask(Task::Open(open.clone()), limit, on_event, |event| match event {
+            Event::Opened(opened) => Ok(opened),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// One update of the open model's parameters.
+    pub fn step(
+        &mut self,
+        step: &Step,
+        limit: Option<Duration>,
+        on_event: &mut dyn FnMut(&Event),
+    ) -> Result<Stepped, Error> {
+        self.ask(Task::Step(step.clone()), limit, on_event, |event| match event {
+            Event::Stepped(stepped) => Ok(stepped),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// Runs the open model in use, with its present weights.
+    pub fn evaluate(
+        &mut self,
+        evaluate: &Evaluate,
+        limit: Option<Duration>,
+        on_event: &mut dyn FnMut(&Event),
+    ) -> Result<Evaluated, Error> {
+        self.ask(Task::Evaluate(evaluate.clone()), limit, on_event, |event| match event {
+            Event::Evaluated(evaluated) => Ok(evaluated),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// Writes the open model's whole state to a file.
+    pub fn save(&mut self, path: &Path) -> Result<(), Error> {
+        self.order(Task::Save { path: path.to_owned() })
+    }
+
+    /// Sets the open model's state to what a file holds.
+    pub fn restore(&mut self, path: &Path) -> Result<(), Error> {
+        self.order(Task::Restore { path: path.to_owned() })
+    }
+
+    /// Frees the open model; the child stays.
+    pub fn close(&mut self) -> Result<(), Error> {
+        self.order(Task::Close)
+    }
+
+    fn order(&mut self, task: Task) -> Result<(), Error> {
+        self.ask(task, None, &mut |_| {}, |event| match event {
+            Event::Done => Ok(()),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// `take` tells the answer from other words.
+    fn ask<T>(
+        &mut self,
+        task: Task,
+        limit: Option<Duration>,
+        on_event: &mut dyn FnMut(&Event),
+        take: fn(Event) -> Result<T, Box<Event>>,
+    ) -> Result<T, Error> {
+        let request = Request { version: VERSION, task };
         self.node = None;
         if let Err(failure) = self.send(&request) {
             // It may just have died; then how it died says more.
@@ -212,9 +292,13 @@ impl Session {
             on_event(&event);
             match event {
                 Event::Progress(progress) => self.node = Some(progress.name),
-                Event::Result(outcome) => return Ok(outcome),
                 Event::Error(failure) => return Err(Error::Failed(failure)),
                 Event::Hello(_) | Event::Started(_) | Event::Log(_) => {}
+                answer => {
+                    return take(answer).map_err(|other| {
+                        self.garbled(format!("{other:?} is no answer to what was asked"))
+                    });
+                }
             }
         }
     }

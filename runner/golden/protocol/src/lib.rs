@@ -16,11 +16,11 @@ pub use client::{Error, Golden, Session};
 pub use libtorch::{Libtorch, Search, Torch, Unavailable, installed_torch};
 pub use message::{
     Device, Event, Failure, FailureKind, Hello, Log, NodeTime, Outcome, Precision, Progress,
-    Request, Run, RunTime, Started, Taps, Timings, Weights,
+    Request, Run, RunTime, Started, Taps, Task, Timings, Weights,
 };
 
 /// The version of the messages. Both sides must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The version of libtorch that `warpforge-golden` is built for.
 pub const LIBTORCH_VERSION: &str = "2.11.0";

@@ -7,12 +7,34 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::training::{Evaluate, Evaluated, Open, Opened, Step, Stepped};
+
 /// What the client asks for: one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     pub version: u32,
-    pub run: Run,
+    pub task: Task,
+}
+
+/// All but `run` belong to a training session, which `open` begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Task {
+    Run(Run),
+    Open(Open),
+    Step(Step),
+    Evaluate(Evaluate),
+    /// Write the whole state down.
+    Save {
+        path: PathBuf,
+    },
+    /// Go on from a state that was written down.
+    Restore {
+        path: PathBuf,
+    },
+    /// End the session and free what it holds.
+    Close,
 }
 
 /// Run a model's forward computation and write down what it gives.
@@ -144,8 +166,9 @@ pub enum Taps {
     Nodes(Vec<String>),
 }
 
-/// What the child says: one line each. The first is `hello`; a request is answered by
-/// `started`, any number of `progress` and `log`, and then `result` or `error`.
+/// What the child says: one line each. The first is `hello`; a request is answered by any
+/// number of `progress` and `log`, a run by `started` before them, and then by its result
+/// (`result`, `opened`, `stepped`, `evaluated`, `done`) or `error`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
@@ -154,6 +177,11 @@ pub enum Event {
     Progress(Progress),
     Log(Log),
     Result(Outcome),
+    Opened(Opened),
+    Stepped(Stepped),
+    Evaluated(Evaluated),
+    /// Of what has no other result: save, restore, close.
+    Done,
     Error(Failure),
 }
 
@@ -285,16 +313,18 @@ mod tests {
 
     #[test]
     fn a_short_request_takes_the_defaults() {
-        let text = r#"{"version":1,"run":{"model":"m.pt2","threads":2,"seed":0,"out":"o"}}"#;
+        let text =
+            r#"{"version":2,"task":{"run":{"model":"m.pt2","threads":2,"seed":0,"out":"o"}}}"#;
         let request: Request = serde_json::from_str(text).unwrap();
-        let run = request.run;
+        let Task::Run(run) = request.task else { panic!("{request:?}") };
         assert_eq!((run.repeats, run.taps, run.device), (1, Taps::None, Device::Cpu));
         assert_eq!((run.precision, run.weights), (Precision::AsExported, Weights::Archive));
     }
 
     #[test]
     fn unknown_keys_are_refused() {
-        let text = r#"{"version":1,"run":{"model":"m","threads":2,"seed":0,"out":"o","sed":1}}"#;
+        let text =
+            r#"{"version":2,"task":{"run":{"model":"m","threads":2,"seed":0,"out":"o","sed":1}}}"#;
         let error = serde_json::from_str::<Request>(text).unwrap_err().to_string();
         assert!(error.contains("unknown field `sed`"), "{error}");
     }
@@ -315,6 +345,20 @@ mod tests {
         let line = serde_json::to_string(&log).unwrap();
         assert_eq!(line, r#"{"event":"log","message":"a\nb"}"#);
         assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), log);
+        assert_eq!(serde_json::to_string(&Event::Done).unwrap(), r#"{"event":"done"}"#);
+    }
+
+    #[test]
+    fn tasks_are_named_by_their_keys() {
+        let close = Request { version: 2, task: Task::Close };
+        let save = Request { version: 2, task: Task::Save { path: "s".into() } };
+        for (request, text) in [
+            (close, r#"{"version":2,"task":"close"}"#),
+            (save, r#"{"version":2,"task":{"save":{"path":"s"}}}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&request).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Request>(text).unwrap(), request);
+        }
     }
 
     #[test]

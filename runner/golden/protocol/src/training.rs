@@ -4,6 +4,8 @@
 //! In files of state, names are `parameter/NAME`, `buffer/NAME` and `optimizer/SLOT/NAME`, where
 //! a slot is `exp_avg`, `exp_avg_sq`, `momentum_buffer` or `master`; `optimizer/scale` and
 //! `optimizer/good_steps` hold the loss scale. Tied parameters stand under their first name.
+//! There is no `momentum_buffer` before the first update, as in PyTorch. Buffers are those that
+//! are saved with the model, and those that the graph writes to.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,12 +31,13 @@ pub struct Open {
     pub device: Device,
     pub threads: u32,
     pub seed: u64,
-    /// Sizes that the models leave open.
+    /// Sizes that the models leave open. Where none is given they follow from each batch.
     #[serde(default)]
     pub dims: BTreeMap<String, i64>,
     #[serde(default)]
     pub evaluation_dims: BTreeMap<String, i64>,
-    /// The output to descend; without it the one marked as loss, or the only scalar float output.
+    /// The output to descend, by its name or as `output.N` by position; without it the one
+    /// marked as loss, or the only scalar float output.
     #[serde(default)]
     pub loss: Option<String>,
     pub recipe: Recipe,
@@ -53,6 +56,17 @@ pub struct Opened {
     pub frozen: Vec<String>,
     pub loss: String,
     pub load_seconds: f64,
+    #[serde(default)]
+    pub memory: Memory,
+}
+
+/// The child's memory, where the system tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// What is in memory now, mapped files included.
+    pub resident_bytes: Option<u64>,
+    /// The most that ever was.
+    pub peak_bytes: Option<u64>,
 }
 
 /// One update of the parameters.
@@ -95,8 +109,17 @@ pub struct Stepped {
     /// Whether the step was left out because a scaled gradient overflowed.
     #[serde(default)]
     pub skipped: bool,
-    /// Computing alone: no files.
+    /// Computing alone: no files, unless nodes' results were written.
     pub seconds: f64,
+    /// Trained parameters that the loss does not depend on: as in PyTorch they have no gradient
+    /// and are not updated, nor do they decay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without_gradient: Vec<String>,
+    /// Operators that drew from libtorch's own generator: the other pass cannot repeat them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_random: BTreeMap<String, u64>,
+    #[serde(default)]
+    pub memory: Memory,
 }
 
 /// Run the evaluation model, or the trained one where there is none, with the present weights.
@@ -111,5 +134,6 @@ pub struct Evaluate {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluated {
+    /// Computing alone: no files.
     pub seconds: f64,
 }

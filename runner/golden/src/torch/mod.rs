@@ -6,7 +6,7 @@ mod ops;
 #[cfg(test)]
 mod tests;
 
-pub use ffi::{Autocast, Context, GradMode, Layout, Mapping, Op, Tensor};
+pub use ffi::{Alias, Autocast, Context, GradMode, Layout, Mapping, Op, Tensor};
 pub use ops::Library;
 pub use warpforge_pt2::ScalarType;
 
@@ -89,6 +89,18 @@ impl From<Tensor> for Value {
 impl From<&Tensor> for Value {
     fn from(tensor: &Tensor) -> Self {
         Self::Tensor(tensor.clone())
+    }
+}
+
+impl From<&[Tensor]> for Value {
+    fn from(tensors: &[Tensor]) -> Self {
+        Self::List(tensors.iter().map(Self::from).collect())
+    }
+}
+
+impl From<&Vec<Tensor>> for Value {
+    fn from(tensors: &Vec<Tensor>) -> Self {
+        Self::from(&tensors[..])
     }
 }
 

@@ -40,12 +40,38 @@ impl Library {
         overload: &str,
         arguments: &[Value],
     ) -> Result<super::Tensor, Fault> {
-        let op = self.find(name, overload).map_err(|unknown| Fault(unknown.to_string()))?;
-        let results = op.call(arguments, &[])?;
-        match results.into_iter().next() {
+        match self.call(name, overload, arguments)?.into_iter().next() {
             Some(Value::Tensor(tensor)) => Ok(tensor),
             _ => Err(Fault(format!("{name} gave no tensor"))),
         }
+    }
+
+    /// The same for one that gives a list of tensors.
+    pub fn tensors(
+        &mut self,
+        name: &str,
+        overload: &str,
+        arguments: &[Value],
+    ) -> Result<Vec<super::Tensor>, Fault> {
+        let none = || Fault(format!("{name} gave no tensors"));
+        let results = self.call(name, overload, arguments)?;
+        let Some(Value::List(items)) = results.into_iter().next() else { return Err(none()) };
+        items.iter().map(|item| item.tensor().cloned().ok_or_else(none)).collect()
+    }
+
+    /// The same for one that changes its arguments.
+    pub fn apply(&mut self, name: &str, overload: &str, arguments: &[Value]) -> Result<(), Fault> {
+        self.call(name, overload, arguments).map(drop)
+    }
+
+    fn call(
+        &mut self,
+        name: &str,
+        overload: &str,
+        arguments: &[Value],
+    ) -> Result<Vec<Value>, Fault> {
+        let op = self.find(name, overload).map_err(|unknown| Fault(unknown.to_string()))?;
+        op.call(arguments, &[])
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the tests of the running program share.
 
+#![allow(dead_code, reason = "each of the tests uses some of it")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

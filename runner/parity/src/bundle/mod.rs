@@ -7,6 +7,7 @@
 //! program wrote, which is read as it is.
 
 mod reader;
+mod training;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ use crate::compare::Number;
 use crate::file::FileError;
 use crate::tolerance::Kind;
 pub use reader::{Entry, Role, Side};
+pub(crate) use reader::{read_json, tensor_files};
+pub use training::*;
 pub use writer::{Writer, write_beside};
 
 /// Resolved configuration, versions, seeds, system snapshot.
@@ -123,7 +126,7 @@ pub fn kind_of(path: &Path) -> Kind {
 }
 
 /// A side's folder is whole, or was written by another program and has no mark.
-fn check_complete(folder: &Path) -> Result<(), BundleError> {
+pub(crate) fn check_complete(folder: &Path) -> Result<(), BundleError> {
     let incomplete = |why: String| BundleError::Incomplete { path: folder.to_owned(), why };
     if folder.join(INCOMPLETE).exists() {
         return Err(incomplete("the run that wrote it did not finish; run it again".to_owned()));

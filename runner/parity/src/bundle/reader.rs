@@ -149,7 +149,7 @@ fn group(relative: &Path) -> String {
 
 /// Every safetensors file below a folder, in a stable order. Links to folders are not followed,
 /// so that a loop cannot catch us.
-fn tensor_files(folder: &Path) -> Result<Vec<PathBuf>, BundleError> {
+pub(crate) fn tensor_files(folder: &Path) -> Result<Vec<PathBuf>, BundleError> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
@@ -168,7 +168,8 @@ fn tensor_files(folder: &Path) -> Result<Vec<PathBuf>, BundleError> {
     Ok(found)
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, BundleError> {
+/// Reads a JSON file as what it should be.
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, BundleError> {
     let text = std::fs::read(path)
         .map_err(|source| BundleError::Unreadable { path: path.to_owned(), source })?;
     serde_json::from_slice(&text)

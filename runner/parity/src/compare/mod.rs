@@ -179,6 +179,41 @@ fn oracle_bytes<'a>(oracle: &Tensor<'a>) -> Result<OracleBytes<'a>, CompareError
     Ok(OracleBytes { bytes: oracle.data, width, decode })
 }
 
+/// Turns the bytes of consecutive elements into values.
+pub(crate) type Decoder = fn(&[u8], &mut [f64]);
+
+/// The width of an element in bytes, and how elements become values; none for types that cannot
+/// be compared. Of complex elements the value is the modulus.
+pub(crate) fn decoder(dtype: Dtype) -> Option<(usize, Decoder)> {
+    fn decode<E: Element<N>, const N: usize>(bytes: &[u8], values: &mut [f64]) {
+        for (value, bytes) in values.iter_mut().zip(bytes.as_chunks::<N>().0) {
+            *value = E::value(*bytes);
+        }
+    }
+    Some(match dtype {
+        Dtype::F32 => (4, decode::<F32, 4>),
+        Dtype::F64 => (8, decode::<F64, 8>),
+        Dtype::BF16 => (2, decode::<BF16, 2>),
+        Dtype::F16 => (2, decode::<F16, 2>),
+        Dtype::F8_E5M2 => (1, decode::<F8E5M2, 1>),
+        Dtype::F8_E4M3 => (1, decode::<F8E4M3, 1>),
+        Dtype::F8_E5M2FNUZ => (1, decode::<F8E5M2Fnuz, 1>),
+        Dtype::F8_E4M3FNUZ => (1, decode::<F8E4M3Fnuz, 1>),
+        Dtype::F8_E8M0 => (1, decode::<F8E8M0, 1>),
+        Dtype::C64 => (8, decode::<C64, 8>),
+        Dtype::BOOL => (1, decode::<Bool, 1>),
+        Dtype::I8 => (1, decode::<I8, 1>),
+        Dtype::U8 => (1, decode::<U8, 1>),
+        Dtype::I16 => (2, decode::<I16, 2>),
+        Dtype::U16 => (2, decode::<U16, 2>),
+        Dtype::I32 => (4, decode::<I32, 4>),
+        Dtype::U32 => (4, decode::<U32, 4>),
+        Dtype::I64 => (8, decode::<I64, 8>),
+        Dtype::U64 => (8, decode::<U64, 8>),
+        _ => return None,
+    })
+}
+
 /// Whether elements of this type must be equal.
 pub fn is_exact(dtype: Dtype) -> bool {
     use Dtype::{BOOL, I8, I16, I32, I64, U8, U16, U32, U64};

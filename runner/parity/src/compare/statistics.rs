@@ -15,6 +15,12 @@ pub struct Tolerance {
 
 impl Tolerance {
     pub const EXACT: Self = Self { rtol: 0.0, atol: 0.0 };
+
+    /// By how much a value may differ from golden's; of NaN and infinity by the least.
+    pub fn allows(self, golden: f64) -> f64 {
+        let share = self.rtol * golden.abs();
+        if share.is_finite() { self.atol + share } else { self.atol }
+    }
 }
 
 /// A number that JSON may not have: NaN and the infinities are written as text.
@@ -92,6 +98,13 @@ pub struct Worst {
     /// Of complex elements the modulus.
     pub golden: Number,
     pub candidate: Number,
+}
+
+impl Worst {
+    /// The element with this number in a tensor of this shape.
+    pub(crate) fn at(index: u64, shape: &[usize], golden: Number, candidate: Number) -> Self {
+        Self { index, coordinates: coordinates(index, shape), golden, candidate }
+    }
 }
 
 /// NaN and infinity. They are equal only if both sides have the same in the same place, and count

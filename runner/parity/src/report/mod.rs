@@ -3,6 +3,7 @@
 
 mod html;
 mod junit;
+mod training;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use crate::tolerance::Tolerances;
 use crate::verdict::{Reason, Verdict};
 pub use html::html;
 pub use junit::junit;
+pub use training::{Attribution, TrainingReport};
 
 /// The form of [`Report`]; a reader that does not know it must not guess.
 pub const VERSION: u32 = 1;
@@ -48,6 +50,12 @@ pub struct Report {
     pub first_divergence: Option<FirstDivergence>,
     pub timings: Timings,
     pub executed: Executed,
+    /// Present if a training was compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training: Option<Box<TrainingReport>>,
+    /// Whose data and weights took part, and on what terms.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributions: Vec<Attribution>,
     /// By what they are for.
     pub seeds: BTreeMap<String, u64>,
     /// Number formats by where they are used, such as `weights: f32`.
@@ -160,10 +168,24 @@ impl Report {
             first_divergence: None,
             timings: Timings::default(),
             executed: Executed::default(),
+            training: None,
+            attributions: Vec::new(),
             seeds: BTreeMap::new(),
             formats: BTreeMap::new(),
             versions: BTreeMap::new(),
             system: None,
+        }
+    }
+
+    /// The comparison that it reports.
+    pub fn parity(&self) -> Parity {
+        Parity {
+            verdict: self.verdicts.correctness,
+            summary: self.summary.clone(),
+            reasons: self.reasons.clone(),
+            elements: self.elements,
+            tolerances: self.tolerances,
+            tensors: self.tensors.clone(),
         }
     }
 
@@ -194,6 +216,11 @@ impl Report {
 pub fn json(report: &Report) -> String {
     // Only maps with keys that are no text, and types that refuse, can fail here; there are none.
     serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
+}
+
+/// The comparison alone, without what the run around it was.
+pub fn parity_json(report: &Report) -> String {
+    serde_json::to_string_pretty(&report.parity()).unwrap_or_default() + "\n"
 }
 
 /// Text inside an element or a quoted attribute, of HTML and of XML.

@@ -107,26 +107,38 @@ impl Emitter {
         over_a: &[usize],
         over_b: &[usize],
     ) -> V {
+        self.dot_by(a, b, [batch_a, batch_b], [over_a, over_b], &[])
+    }
+
+    /// The same, with the precision asked for.
+    pub fn dot_by(
+        &mut self,
+        a: V,
+        b: V,
+        batch: [&[usize]; 2],
+        over: [&[usize]; 2],
+        precision: &[ops::Precision],
+    ) -> V {
         let (left, right) = (self.dims(a), self.dims(b));
-        let free = |dims: &Dims, batch: &[usize], over: &[usize]| {
+        let free = |dims: &Dims, side: usize| {
             (0..dims.len())
-                .filter(|axis| !batch.contains(axis) && !over.contains(axis))
+                .filter(|axis| !batch[side].contains(axis) && !over[side].contains(axis))
                 .map(|axis| dims[axis])
                 .collect::<Vec<_>>()
         };
-        let mut dims: Vec<i64> = batch_a.iter().map(|axis| left[*axis]).collect();
-        dims.extend(free(&left, batch_a, over_a));
-        dims.extend(free(&right, batch_b, over_b));
+        let mut dims: Vec<i64> = batch[0].iter().map(|axis| left[*axis]).collect();
+        dims.extend(free(&left, 0));
+        dims.extend(free(&right, 1));
         let ty = self.ty(a).with_dims(dims);
         let ints = |axes: &[usize]| -> Ints { axes.iter().map(|axis| *axis as i64).collect() };
         let op = ops::DotGeneral {
             dot_dimension_numbers: ops::DotDims {
-                lhs_batching_dimensions: ints(batch_a),
-                rhs_batching_dimensions: ints(batch_b),
-                lhs_contracting_dimensions: ints(over_a),
-                rhs_contracting_dimensions: ints(over_b),
+                lhs_batching_dimensions: ints(batch[0]),
+                rhs_batching_dimensions: ints(batch[1]),
+                lhs_contracting_dimensions: ints(over[0]),
+                rhs_contracting_dimensions: ints(over[1]),
             },
-            precision_config: Vec::new(),
+            precision_config: precision.to_vec(),
             algorithm: None,
         };
         self.push(op, &[a, b], ty)

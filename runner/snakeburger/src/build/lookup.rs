@@ -95,7 +95,7 @@ impl Emitter {
         self.same(ops::DynamicUpdateSlice {}, &operands)
     }
 
-    fn scatter(
+    pub(crate) fn scatter(
         &mut self,
         value: V,
         index: V,

@@ -25,7 +25,7 @@ impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Store::Own(words) => f.debug_tuple("Own").field(words).finish(),
-            Store::Lent(owner) => write!(f, "Lent({} bytes)", (**owner).as_ref().len()),
+            Store::Lent(_) => f.write_str("Lent"),
         }
     }
 }
@@ -48,6 +48,11 @@ impl Buffer {
             return Self::from_slice(bytes);
         }
         let bytes = bytes.len();
+        Self { store: Store::Lent(owner), bytes }
+    }
+
+    /// Bytes that are made when they are first read. They must be as many, and aligned to eight.
+    pub fn made_later(owner: Owner, bytes: usize) -> Self {
         Self { store: Store::Lent(owner), bytes }
     }
 

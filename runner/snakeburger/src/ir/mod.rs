@@ -69,7 +69,7 @@ impl Span32 {
 }
 
 /// One operation: what it does, what it reads, what it yields.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub op: Op,
     operands: Span32,
@@ -89,14 +89,14 @@ pub enum Def {
     Argument(RegionId, u32),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct ValueInfo {
     ty: TypeId,
     def: Def,
 }
 
 /// One block: its arguments and its operations in order, the last one its terminator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Region {
     arguments: Span32,
     pub nodes: Vec<NodeId>,
@@ -114,7 +114,7 @@ pub struct NewNode<'a> {
 }
 
 /// A function's body. Region 0 is the body itself.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     nodes: Vec<Node>,
     values: Vec<ValueInfo>,

@@ -2,6 +2,8 @@
 
 use super::elementwise::FQ;
 use super::{Arity, Check, Count, Infer, OpDef};
+use crate::build::Fold;
+use crate::derive::{Derive, Derived};
 use crate::eval::{Cx, EvalResult, Tensor, strides};
 use crate::ir::{Elem, TensorTy, dim_compatible, dims_compatible};
 use crate::num::format;
@@ -152,7 +154,7 @@ impl OpDef for BatchNormInference {
         Ok(vec![features.normalise(ty, &real[0], vectors).into()])
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Rule(derive_inference));
 }
 
 fn check_same_shape(c: &mut Check<'_>, constraint: &str, a: &TensorTy, b: &TensorTy) {
@@ -207,7 +209,7 @@ impl OpDef for BatchNormTraining {
         Ok(vec![output.into(), mean.into(), variance.into()])
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Rule(derive_training));
 }
 
 /// The operand's shape, then two vectors.
@@ -272,5 +274,54 @@ impl OpDef for BatchNormGrad {
         Ok(vec![grad_operand.into(), grad_scale.into(), grad_offset.into()])
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Missing("has no second derivative here"));
+}
+
+fn derive_training(op: &BatchNormTraining, d: &mut Derive<'_>) -> Derived {
+    let Some(g) = d.cotangent(0) else { return Err("is differentiated by its statistics".into()) };
+    if d.cotangent(1).is_some() || d.cotangent(2).is_some() {
+        return Err("is differentiated by its statistics".into());
+    }
+    let (x, scale) = (d.operand(0), d.operand(1));
+    let operands = [x, scale, d.result(1), d.result(2), g];
+    let (wide, channel) = (d.e.ty(x).clone(), d.e.ty(scale).clone());
+    let grad = BatchNormGrad { epsilon: op.epsilon, feature_index: op.feature_index };
+    let all = d.e.push_many(grad, &operands, &[wide, channel.clone(), channel], &[]);
+    for (i, value) in all.into_iter().enumerate() {
+        if d.wants(i) {
+            d.give(i, value);
+        }
+    }
+    Ok(())
+}
+
+/// `(x - mean) · rsqrt(variance + ε) · scale + offset`.
+fn derive_inference(op: &BatchNormInference, d: &mut Derive<'_>) -> Derived {
+    let g = d.g()?;
+    let [x, scale, mean, variance] = [0, 1, 3, 4].map(|i| d.operand(i));
+    let axis = op.feature_index as usize;
+    let e = &mut *d.e;
+    let dims = e.dims(x);
+    let others: Vec<usize> = (0..dims.len()).filter(|other| *other != axis).collect();
+    let mean = e.broadcast_in(mean, &dims, &[axis]);
+    let low = e.sub(x, mean);
+    let shifted = e.shift(variance, f64::from(op.epsilon));
+    let rsqrt = e.same(super::Rsqrt::default(), &[shifted]);
+    let factor = e.mul(scale, rsqrt);
+    let product = e.mul(g, low);
+    let (sum, products) = (e.reduce(g, Fold::Add, &others), e.reduce(product, Fold::Add, &others));
+    let spread = e.broadcast_in(factor, &dims, &[axis]);
+    let by_x = e.mul(g, spread);
+    let by_scale = e.mul(products, rsqrt);
+    let by_mean = e.mul(sum, factor);
+    let by_mean = e.neg(by_mean);
+    let by_variance = e.div(factor, shifted);
+    let by_variance = e.mul(by_variance, products);
+    let by_variance = e.scale(by_variance, -0.5);
+    for (i, value) in [by_x, by_scale, sum, by_mean, by_variance].into_iter().enumerate() {
+        if d.wants(i) {
+            d.give(i, value);
+        }
+    }
+    Ok(())
 }

@@ -110,7 +110,7 @@ impl OpDef for Send {
         Ok(vec![Value::Token])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 payload! {
@@ -156,7 +156,7 @@ impl OpDef for Recv {
         arrived(cx, values)
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("comes from another process"));
 }
 
 fn payload_count(cx: &Cx<'_, '_>) -> usize {
@@ -207,7 +207,7 @@ impl OpDef for Infeed {
         arrived(cx, values)
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 payload! {
@@ -233,7 +233,7 @@ impl OpDef for Outfeed {
         Ok(vec![Value::Token])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ macro_rules! expectations {
                 expect(cx, cx.tensor(0)?, cx.tensor(1)?, $closeness)
             }
 
-            columns!(Opaque, Exact);
+            columns!(Opaque, Exact, Zero);
         }
     )*};
 }
@@ -161,7 +161,7 @@ macro_rules! const_expectations {
                 expect(cx, cx.tensor(0)?, &Tensor::from_literal(&self.value), $closeness)
             }
 
-            columns!(Opaque, Exact);
+            columns!(Opaque, Exact, Zero);
         }
     )*};
 }

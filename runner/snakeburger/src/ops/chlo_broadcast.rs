@@ -116,7 +116,7 @@ macro_rules! broadcasts {
                 Ok(vec![self.apply(&tensors, ty).into()])
             }
 
-            columns!(Opaque, Exact);
+            columns!(Opaque, Exact, Missing("has no rule; broadcast the operands first"));
         }
     )*};
 }
@@ -239,5 +239,5 @@ impl OpDef for BroadcastSelect {
         Ok(vec![Tensor::from_nums(ty, pick).into()])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("has no rule; use select"));
 }

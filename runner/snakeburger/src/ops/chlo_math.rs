@@ -1,6 +1,7 @@
 //! Mathematical functions of CHLO: a row each, evaluated directly and not by decomposition.
 
 use super::elementwise::{C, F, Fun, I, IntFun, Out, ROW, Row, elementwise};
+use super::elementwise_grad::{self as g, Grad};
 use super::{Arity, Check, Count, Fusion, Infer, OpDef, Scalar, Tolerance};
 use crate::eval::{Cx, EvalResult, LaneFn, Num, Tensor};
 use crate::ir::DType;
@@ -16,53 +17,53 @@ fn flag(holds: bool) -> f64 {
 }
 
 elementwise! {
-    Acos "chlo.acos" Form::ARROW, Acos, MATH, [],
+    Acos "chlo.acos" Form::ARROW, Acos, MATH, Grad::One(g::acos), [],
         Row { kinds: FC, float: Fun::One(f64::acos), complex: Fun::One(complex::acos), ..ROW };
-    Acosh "chlo.acosh" Form::ARROW, Acosh, MATH, [],
+    Acosh "chlo.acosh" Form::ARROW, Acosh, MATH, Grad::One(g::acosh), [],
         Row { kinds: FC, float: Fun::One(special::acosh), complex: Fun::One(complex::acosh), ..ROW };
-    Asin "chlo.asin" Form::ARROW, Asin, MATH, [],
+    Asin "chlo.asin" Form::ARROW, Asin, MATH, Grad::One(g::asin), [],
         Row { kinds: FC, float: Fun::One(f64::asin), complex: Fun::One(complex::asin), ..ROW };
-    Asinh "chlo.asinh" Form::ARROW, Asinh, MATH, [],
+    Asinh "chlo.asinh" Form::ARROW, Asinh, MATH, Grad::One(g::asinh), [],
         Row { kinds: FC, float: Fun::One(f64::asinh), complex: Fun::One(complex::asinh), ..ROW };
-    Atan "chlo.atan" Form::ARROW, Atan, MATH, [],
+    Atan "chlo.atan" Form::ARROW, Atan, MATH, Grad::One(g::atan), [],
         Row { kinds: FC, float: Fun::One(f64::atan), complex: Fun::One(complex::atan), ..ROW };
-    Atanh "chlo.atanh" Form::ARROW, Atanh, MATH, [],
+    Atanh "chlo.atanh" Form::ARROW, Atanh, MATH, Grad::One(g::atanh), [],
         Row { kinds: FC, float: Fun::One(f64::atanh), complex: Fun::One(complex::atanh), ..ROW };
-    BesselI1e "chlo.bessel_i1e" Form::ARROW, BesselI1e, MATH, [],
+    BesselI1e "chlo.bessel_i1e" Form::ARROW, BesselI1e, MATH, Grad::Missing("its derivative needs a function that StableHLO lacks"), [],
         Row { kinds: F, float: Fun::One(special::bessel_i1e), ..ROW };
-    Conj "chlo.conj" Form::ARROW, Conj, EXACT, [],
+    Conj "chlo.conj" Form::ARROW, Conj, EXACT, Grad::One(g::conj), [],
         Row { kinds: FC, float: Fun::One(|x| x), complex: Fun::One(|z| z.conj()), ..ROW };
-    Cosh "chlo.cosh" Form::ARROW, Cosh, MATH, [],
+    Cosh "chlo.cosh" Form::ARROW, Cosh, MATH, Grad::One(g::cosh), [],
         Row { kinds: FC, float: Fun::One(f64::cosh), complex: Fun::One(complex::cosh), ..ROW };
-    Digamma "chlo.digamma" Form::ARROW, Digamma, MATH, [],
+    Digamma "chlo.digamma" Form::ARROW, Digamma, MATH, Grad::One(g::digamma), [],
         Row { kinds: F, float: Fun::One(special::digamma), ..ROW };
-    Erf "chlo.erf" Form::ARROW, Erf, MATH, [],
+    Erf "chlo.erf" Form::ARROW, Erf, MATH, Grad::One(g::erf), [],
         Row { kinds: F, float: Fun::One(special::erf), ..ROW };
-    ErfInv "chlo.erf_inv" Form::ARROW, ErfInv, MATH, [],
+    ErfInv "chlo.erf_inv" Form::ARROW, ErfInv, MATH, Grad::One(g::erf_inv), [],
         Row { kinds: F, float: Fun::One(special::erf_inv), ..ROW };
-    Erfc "chlo.erfc" Form::ARROW, Erfc, MATH, [],
+    Erfc "chlo.erfc" Form::ARROW, Erfc, MATH, Grad::One(g::erfc), [],
         Row { kinds: F, float: Fun::One(special::erfc), ..ROW };
-    IsInf "chlo.is_inf" Form::ARROW, IsInf, EXACT, [],
+    IsInf "chlo.is_inf" Form::ARROW, IsInf, EXACT, Grad::Zero, [],
         Row { kinds: F, out: Out::Bool, float: Fun::One(|x| flag(x.is_infinite())), ..ROW };
-    IsNegInf "chlo.is_neg_inf" Form::ARROW, IsNegInf, EXACT, [],
+    IsNegInf "chlo.is_neg_inf" Form::ARROW, IsNegInf, EXACT, Grad::Zero, [],
         Row { kinds: F, out: Out::Bool, float: Fun::One(|x| flag(x == f64::NEG_INFINITY)), ..ROW };
-    IsPosInf "chlo.is_pos_inf" Form::ARROW, IsPosInf, EXACT, [],
+    IsPosInf "chlo.is_pos_inf" Form::ARROW, IsPosInf, EXACT, Grad::Zero, [],
         Row { kinds: F, out: Out::Bool, float: Fun::One(|x| flag(x == f64::INFINITY)), ..ROW };
-    Lgamma "chlo.lgamma" Form::ARROW, Lgamma, MATH, [],
+    Lgamma "chlo.lgamma" Form::ARROW, Lgamma, MATH, Grad::One(g::lgamma), [],
         Row { kinds: F, float: Fun::One(special::lgamma), ..ROW };
     /// The upper half of the product of two integers.
-    Mulhi "chlo.mulhi" Form::ARROW, Mul, EXACT, [],
+    Mulhi "chlo.mulhi" Form::ARROW, Mul, EXACT, Grad::Zero, [],
         Row { arity: 2, kinds: I, int: IntFun::Two(mulhi), ..ROW };
-    Polygamma "chlo.polygamma" Form::ARROW, Polygamma, MATH, [],
+    Polygamma "chlo.polygamma" Form::ARROW, Polygamma, MATH, Grad::Second(g::polygamma_x), [],
         Row { arity: 2, kinds: F, float: Fun::Two(special::polygamma), ..ROW };
-    Sinh "chlo.sinh" Form::ARROW, Sinh, MATH, [],
+    Sinh "chlo.sinh" Form::ARROW, Sinh, MATH, Grad::One(g::sinh), [],
         Row { kinds: FC, float: Fun::One(f64::sinh), complex: Fun::One(complex::sinh), ..ROW };
-    Square "chlo.square" Form::ARROW, Square, EXACT, [],
+    Square "chlo.square" Form::ARROW, Square, EXACT, Grad::One(g::square), [],
         Row { kinds: I.or(FC), float: Fun::One(|x| x * x), int: IntFun::One(|_, x| x.wrapping_mul(x)),
               complex: Fun::One(complex::square), ..ROW };
-    ChloTan "chlo.tan" Form::ARROW, Tan, MATH, [],
+    ChloTan "chlo.tan" Form::ARROW, Tan, MATH, Grad::One(g::tan), [],
         Row { kinds: FC, float: Fun::One(f64::tan), complex: Fun::One(complex::tan), ..ROW };
-    Zeta "chlo.zeta" Form::ARROW, Zeta, MATH, [],
+    Zeta "chlo.zeta" Form::ARROW, Zeta, MATH, Grad::Second(g::zeta_q), [],
         Row { arity: 2, kinds: F, float: Fun::Two(special::zeta), ..ROW };
 }
 
@@ -146,6 +147,8 @@ impl OpDef for NextAfter {
     fn tolerance(&self) -> Tolerance {
         EXACT
     }
+
+    derivative!(Missing("is no smooth function"));
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::elementwise::less;
 use super::{Arity, Check, Count, Infer, OpDef};
+use crate::derive::{Derive, Derived};
 use crate::eval::{Cx, EvalResult, Num, Tensor, Value};
 use crate::ir::{Attr, DType, DYNAMIC, Dict, Literal, NodeId, TensorTy};
 use crate::text::{Form, Parse, Parser, Printer, Types, Word, form};
@@ -32,7 +33,7 @@ impl OpDef for ChloConstant {
         Ok(vec![Tensor::from_literal(&self.value).into()])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 payload! {
@@ -80,7 +81,7 @@ impl OpDef for ConstantLike {
         Ok(vec![Tensor::from_nums(ty, |_| value).into()])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 payload! {
@@ -123,7 +124,7 @@ impl OpDef for ChloDynamicReshape {
         Ok(vec![operand.clone().with_dims(dims).into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(derive_reshape));
 }
 
 payload! {
@@ -177,7 +178,7 @@ impl OpDef for TopK {
         Ok(vec![taken.into(), Tensor::from_ints(indices, |i| chosen[i] as i64).into()])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Rule(derive_top_k));
 }
 
 impl TopK {
@@ -270,7 +271,7 @@ impl OpDef for MinimumBroadcastShapes {
         least.iter().enumerate().map(one).collect()
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("shapes are not known"));
 }
 
 /// Joins neighbouring dimensions that the same operands broadcast along. Dimensions in which all
@@ -307,6 +308,22 @@ fn minimum_shapes(shapes: &[Vec<i64>]) -> Option<Vec<Vec<i64>>> {
         shape.reverse();
     }
     Some(result)
+}
+
+fn derive_reshape(_: &ChloDynamicReshape, d: &mut Derive<'_>) -> Derived {
+    super::shape::derive_reshape(d)
+}
+
+/// Back to the places that the second result names.
+#[expect(clippy::unnecessary_wraps, reason = "rules are of one type")]
+fn derive_top_k(_: &TopK, d: &mut Derive<'_>) -> Derived {
+    let (x, places) = (d.operand(0), d.result(1));
+    let Some(g) = d.cotangent(0) else { return Ok(()) };
+    let zeros = d.e.zeros_like(x);
+    let last = d.e.rank(x) - 1;
+    let back = d.e.scatter_along(zeros, last, places, g, None);
+    d.give(0, back);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ impl OpDef for RaggedDot {
         Ok(vec![Tensor::from_nums(ty, |i| dot.element(&unravel(i, &shape))).into()])
     }
 
-    columns!(Contraction, Accumulated);
+    columns!(Contraction, Accumulated, Missing("has no rule"));
 }
 
 fn shape_error(cx: &Cx<'_, '_>, lhs: &Tensor, rhs: &Tensor) -> EvalError {

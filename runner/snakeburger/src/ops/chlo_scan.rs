@@ -134,7 +134,7 @@ impl OpDef for Scan {
         Ok(results)
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Missing("has no rule"));
 }
 
 /// Slices behind each other along a new dimension.

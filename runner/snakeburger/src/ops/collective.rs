@@ -179,7 +179,7 @@ impl OpDef for AllGather {
         (0..cx.operand_count()).map(one).collect()
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("runs on several processes"));
 }
 
 /// A shape with one dimension scaled by what may not be known.
@@ -292,7 +292,7 @@ impl OpDef for AllToAll {
         (0..cx.operand_count()).map(one).collect()
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("runs on several processes"));
 }
 
 payload! {
@@ -374,7 +374,7 @@ impl OpDef for CollectiveBroadcast {
         roots.iter().enumerate().map(one).collect()
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("runs on several processes"));
 }
 
 payload! {
@@ -429,5 +429,5 @@ impl OpDef for CollectivePermute {
         }
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("runs on several processes"));
 }

@@ -164,7 +164,7 @@ impl OpDef for AllReduce {
         (0..cx.operand_count()).map(|i| Ok(reduced(cx, &parcels, i)?.into())).collect()
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Missing("runs on several processes"));
 }
 
 payload! {
@@ -247,7 +247,7 @@ impl OpDef for ReduceScatter {
         Ok(vec![part.into()])
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Missing("runs on several processes"));
 }
 
 payload! {
@@ -302,7 +302,7 @@ impl OpDef for CollectiveReduce {
         roots.into_iter().enumerate().map(one).collect()
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Missing("runs on several processes"));
 }
 
 payload! {
@@ -341,5 +341,5 @@ impl OpDef for CrossReplicaSum {
         Ok(vec![Tensor::from_nums(ty, sum).into()])
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Missing("runs on several processes"));
 }

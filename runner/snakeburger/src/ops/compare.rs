@@ -2,8 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::elementwise::{B, Maximum, Minimum, Row};
+use super::elementwise::{And, B, Maximum, Minimum, Or, Row};
+use super::elementwise_grad::parts;
 use super::{Arity, Check, Count, Fusion, Infer, OpDef, Scalar, Tolerance};
+use crate::build::{Emitter, Fold, V};
+use crate::derive::{Derive, Derived};
 use crate::eval::{Cx, EvalError, EvalResult, LaneFn, Num, Tensor};
 use crate::ir::{DType, Dict, EnumAttr, Kind, NodeId, TensorTy, dims_compatible};
 use crate::text::{Form, Parse, Parser, Printer, Types, form};
@@ -67,6 +70,11 @@ impl Compare {
             return Tensor::from_nums(ty, |i| holds(x[i].partial_cmp(&y[i])));
         }
         let dtype = lhs.storage();
+        // Nothing but f32 is what models are made of.
+        if dtype == DType::F32 && self.compare_type != Some(CompareType::TotalOrder) {
+            let (x, y): (&[f32], &[f32]) = (lhs.data.as_slice(), rhs.data.as_slice());
+            return Tensor::from_nums(ty, |i| holds(x[i].partial_cmp(&y[i])));
+        }
         Tensor::from_nums(ty, |i| holds(self.order(lhs.get(i), rhs.get(i), dtype)))
     }
 
@@ -127,6 +135,8 @@ impl OpDef for Compare {
     fn tolerance(&self) -> Tolerance {
         Tolerance::Exact
     }
+
+    derivative!(Zero);
 }
 
 fn same_shape(cx: &Cx<'_, '_>, x: &Tensor, y: &Tensor) -> Result<(), EvalError> {
@@ -207,6 +217,11 @@ impl OpDef for Select {
             let (x, y) = (on_true.real_values(), on_false.real_values());
             return Ok(vec![Tensor::quantize(ty, |i| if chosen(i) { x[i] } else { y[i] }).into()]);
         }
+        if ty.elem.plain() == Some(DType::F32) {
+            let (x, y): (&[f32], &[f32]) = (on_true.data.as_slice(), on_false.data.as_slice());
+            let pick = |i: usize| f64::from(if chosen(i) { x[i] } else { y[i] });
+            return Ok(vec![Tensor::from_floats(ty, pick).into()]);
+        }
         let pick = |i| if chosen(i) { on_true.get(i) } else { on_false.get(i) };
         Ok(vec![Tensor::from_nums(ty, pick).into()])
     }
@@ -222,6 +237,8 @@ impl OpDef for Select {
     fn tolerance(&self) -> Tolerance {
         Tolerance::Exact
     }
+
+    derivative!(Rule(derive_select));
 }
 
 /// The type of one operand; quantization parameters are the result's own.
@@ -295,6 +312,8 @@ impl OpDef for Clamp {
     fn tolerance(&self) -> Tolerance {
         Tolerance::Exact
     }
+
+    derivative!(Rule(derive_clamp));
 }
 
 payload! {
@@ -344,4 +363,48 @@ impl OpDef for Complex {
     fn tolerance(&self) -> Tolerance {
         Tolerance::Exact
     }
+
+    derivative!(Rule(derive_complex));
+}
+
+/// Zero where the other side was taken, whatever the cotangent is there.
+fn derive_select(_: &Select, d: &mut Derive<'_>) -> Derived {
+    let chosen = d.operand(0);
+    d.one(1, |e, g| e.where_else_zero(chosen, g))?;
+    d.one(2, |e, g| e.where_then_zero(chosen, g))
+}
+
+/// The bounds themselves pass.
+fn derive_clamp(_: &Clamp, d: &mut Derive<'_>) -> Derived {
+    let x = d.operand(1);
+    let dims = d.e.dims(x);
+    let bounds = [d.operand(0), d.operand(2)];
+    let scalar = bounds.map(|bound| d.e.rank(bound) == 0);
+    let [low, high] = bounds.map(|bound| d.e.broadcast_to(bound, &dims));
+    d.one(1, |e, g| {
+        let (above, below) = (e.compare(Direction::Ge, x, low), e.compare(Direction::Le, x, high));
+        let inside = e.same(And {}, &[above, below]);
+        e.where_else_zero(inside, g)
+    })?;
+    let whole = |e: &mut Emitter, g: V, scalar: bool| {
+        let axes: Vec<usize> = if scalar { (0..e.rank(g)).collect() } else { Vec::new() };
+        e.reduce(g, Fold::Add, &axes)
+    };
+    d.one(0, |e, g| {
+        let (under, sane) = (e.compare(Direction::Lt, x, low), e.compare(Direction::Lt, low, high));
+        let taken = e.same(And {}, &[under, sane]);
+        let g = e.where_else_zero(taken, g);
+        whole(e, g, scalar[0])
+    })?;
+    d.one(2, |e, g| {
+        let (over, odd) = (e.compare(Direction::Gt, x, high), e.compare(Direction::Lt, high, low));
+        let taken = e.same(Or {}, &[over, odd]);
+        let g = e.where_else_zero(taken, g);
+        whole(e, g, scalar[1])
+    })
+}
+
+fn derive_complex(_: &Complex, d: &mut Derive<'_>) -> Derived {
+    d.one(0, |e, g| parts(e, g).0)?;
+    d.one(1, |e, g| parts(e, g).1)
 }

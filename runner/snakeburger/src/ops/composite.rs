@@ -2,6 +2,7 @@
 
 use super::func::Symbol;
 use super::{Arity, Check, Count, Infer, OpDef};
+use crate::derive::{Derive, Derived};
 use crate::eval::{Cx, EvalResult};
 use crate::ir::{Attr, AttrValue, Dict, NodeId, TypeId};
 use crate::text::{Form, Parse, Parser, Printer, Types, form};
@@ -77,7 +78,7 @@ impl OpDef for Composite {
         cx.call(&self.decomposition.0, arguments)
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Rule(derive_composite));
 }
 
 /// Words joined by points, at least two, the first starting with a letter.
@@ -125,4 +126,11 @@ fn print_composite(p: &mut Printer<'_>, node: NodeId, mut attrs: Dict) {
         p.push(")");
     }
     form::print_types(p, node, Types::Functional);
+}
+
+/// By the driver, which knows some composites by name; others as what they are made of.
+fn derive_composite(op: &Composite, d: &mut Derive<'_>) -> Derived {
+    let none = Dict::new();
+    let attributes = op.composite_attributes.as_ref().map_or(&none, |attributes| &attributes.0);
+    d.call(&op.name, attributes, &op.decomposition.0)
 }

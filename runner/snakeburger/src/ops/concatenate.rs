@@ -3,6 +3,7 @@
 use super::boxes::put;
 use super::indexing::{dim_at, per_tensor, result_dims, same_elem};
 use super::{Arity, Check, Count, Infer, OpDef};
+use crate::derive::{Derive, Derived};
 use crate::eval::{Cx, EvalResult, Tensor};
 use crate::ir::{DYNAMIC, TensorTy, dim_compatible};
 use crate::text::{Form, Types, Word};
@@ -66,7 +67,7 @@ impl OpDef for Concatenate {
         Ok(vec![result.into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(derive_concatenate));
 }
 
 impl Concatenate {
@@ -93,4 +94,15 @@ impl Concatenate {
         }
         Some(dims)
     }
+}
+
+fn derive_concatenate(op: &Concatenate, d: &mut Derive<'_>) -> Derived {
+    let axis = op.dimension as usize;
+    let mut start = 0;
+    for i in 0..d.operands().len() {
+        let limit = start + d.e.dims(d.operand(i))[axis];
+        d.one(i, |e, g| e.slice_axis(g, axis, start, limit, 1))?;
+        start = limit;
+    }
+    Ok(())
 }

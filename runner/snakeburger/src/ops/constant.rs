@@ -44,6 +44,8 @@ impl OpDef for Constant {
     fn tolerance(&self) -> Tolerance {
         Tolerance::Exact
     }
+
+    derivative!(Zero);
 }
 
 fn parse_constant(p: &mut Parser<'_>, _: &'static super::OpInfo) -> Parse<form::RawOp> {
@@ -100,7 +102,7 @@ impl OpDef for Iota {
         Ok(vec![numbered(ty, self.iota_dimension as usize).into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Zero);
 }
 
 /// The index along one dimension, as elements of the type.

@@ -1,5 +1,6 @@
 //! Control flow: loops and choices.
 
+use super::control_grad;
 use super::{Arity, Check, Count, Infer, OpDef};
 use crate::eval::{Cx, EvalResult, Value};
 use crate::ir::{DType, Dict, NodeId, TensorTy, Ty};
@@ -63,7 +64,7 @@ impl OpDef for While {
         }
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Rule(control_grad::of_while));
 }
 
 /// `(%a = %x, %b = %y) : T, U attributes {…} cond {…} do {…}`.
@@ -169,7 +170,7 @@ impl OpDef for If {
         cx.region(branch, Vec::new())
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Rule(control_grad::of_branches));
 }
 
 payload! {
@@ -203,5 +204,5 @@ impl OpDef for Case {
         cx.region(index.min(branches.saturating_sub(1)), Vec::new())
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Rule(control_grad::of_branches));
 }

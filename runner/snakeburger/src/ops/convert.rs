@@ -2,6 +2,7 @@
 
 use super::elementwise::FQ;
 use super::{Arity, Check, Count, Fusion, Infer, OpDef, Scalar, Tolerance};
+use crate::derive::{Derive, Derived};
 use crate::eval::{Cx, EvalResult, LaneFn, Num, Tensor};
 use crate::ir::{Attr, Buffer, DType, Dict, NodeId, dims_compatible};
 use crate::text::{Form, Parse, Parser, Printer, Types, form};
@@ -41,6 +42,13 @@ impl OpDef for Convert {
         let converted = if from.is_float() && to.is_float() {
             let floats = operand.floats();
             Tensor::from_floats(ty, |i| floats[i])
+        } else if from.is_bool() && to.is_float() {
+            let bytes = operand.data.bytes();
+            Tensor::from_floats(ty, |i| f64::from(u8::from(bytes[i] != 0)))
+        } else if from.is_int() && from.bits() <= 32 && to.is_float() {
+            // Exact in f64, so that they round once.
+            let ints = operand.ints();
+            Tensor::from_floats(ty, |i| ints[i] as f64)
         } else {
             Tensor::from_nums(ty, |i| operand.get(i).convert_from(from, to))
         };
@@ -59,6 +67,8 @@ impl OpDef for Convert {
     fn tolerance(&self) -> Tolerance {
         Tolerance::Exact
     }
+
+    derivative!(Rule(derive_convert));
 }
 
 impl Num {
@@ -158,7 +168,7 @@ impl OpDef for BitcastConvert {
         Ok(vec![Tensor { ty, data }.into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Zero);
 }
 
 /// Cuts the same bits, least significant first, into elements of another width.
@@ -223,6 +233,8 @@ impl OpDef for ReducePrecision {
     fn tolerance(&self) -> Tolerance {
         Tolerance::Exact
     }
+
+    derivative!(Rule(|_, d| d.one(0, |_, g| g)));
 }
 
 impl ReducePrecision {
@@ -287,6 +299,12 @@ fn print_reduce(p: &mut Printer<'_>, node: NodeId, mut attrs: Dict) {
     }
     p.attributes(&attrs);
     form::print_types(p, node, Types::Same);
+}
+
+/// Rounds the cotangent to the operand's type.
+fn derive_convert(_: &Convert, d: &mut Derive<'_>) -> Derived {
+    let dtype = d.e.dtype(d.operand(0));
+    d.one(0, |e, g| e.convert(g, dtype))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::contract::Precision;
 use super::conv_eval::{self, Geometry};
+use super::conv_grad;
 use super::dot::check_precision;
 use super::{Arity, Check, Count, Infer, OpDef};
 use crate::eval::{Cx, EvalResult, Tensor};
@@ -368,7 +369,7 @@ impl OpDef for Convolution {
         self.run(cx, None)
     }
 
-    columns!(Contraction, Accumulated);
+    columns!(Contraction, Accumulated, Rule(conv_grad::of_convolution));
 }
 
 impl OpDef for DynamicConv {
@@ -403,7 +404,7 @@ impl OpDef for DynamicConv {
         self.fixed(rank).run(cx, Some(&pairs))
     }
 
-    columns!(Contraction, Accumulated);
+    columns!(Contraction, Accumulated, Missing("has padding that is not known"));
 }
 
 /// The words of a window, with their attributes.

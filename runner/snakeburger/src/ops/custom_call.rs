@@ -45,7 +45,7 @@ impl OpDef for CustomCall {
         }
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("is opaque"));
 }
 
 /// `@target(%a, %b) {…} : (T, U) -> V`.

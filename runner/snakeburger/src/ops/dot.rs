@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::contract::{Domain, Precision, Sizes, batched, in_domain, permuted};
 use super::dot_algorithm::{DotAlgorithm, by_algorithm};
+use super::dot_grad;
 use super::{Arity, Check, Count, Infer, OpDef};
 use crate::eval::{Cx, EvalError, EvalResult, Tensor};
 use crate::ir::{
@@ -220,7 +221,7 @@ impl OpDef for DotGeneral {
         Ok(vec![result.into()])
     }
 
-    columns!(Contraction, Accumulated);
+    columns!(Contraction, Accumulated, Rule(dot_grad::of_dot_general));
 }
 
 /// Sums products; the result's type is static and fits.
@@ -396,7 +397,7 @@ impl OpDef for Dot {
         Ok(vec![contract(lhs, rhs, &dims, ty).into()])
     }
 
-    columns!(Contraction, Accumulated);
+    columns!(Contraction, Accumulated, Rule(dot_grad::of_dot));
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::boxes::{put, take};
 use super::constant::numbered;
 use super::elementwise::{C, F, I, Q};
 use super::indexing::{dim_at, index_list, per_tensor, result_dims, same_elem, shape_operand};
+use super::shape::derive_reshape;
 use super::shape::{broadcast, check_broadcast, check_reshape};
 use super::{Arity, Check, Count, Infer, OpDef};
 use crate::eval::{Cx, EvalResult, Num, Tensor};
@@ -38,7 +39,7 @@ impl OpDef for DynamicReshape {
         Ok(vec![Tensor { ty, data: operand.data.clone() }.into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(|_, d| derive_reshape(d)));
 }
 
 payload! {
@@ -90,7 +91,7 @@ impl OpDef for DynamicBroadcastInDim {
         Ok(vec![broadcast(operand, &self.broadcast_dimensions, &ty).into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Missing("has a shape that is not known"));
 }
 
 payload! {
@@ -136,7 +137,7 @@ impl OpDef for Broadcast {
         Ok(vec![broadcast(operand, &dims, &ty).into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Missing("has no rule; use broadcast_in_dim"));
 }
 
 payload! {
@@ -174,7 +175,7 @@ impl OpDef for DynamicIota {
         Ok(vec![numbered(ty, self.iota_dimension as usize).into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Zero);
 }
 
 payload! {
@@ -212,7 +213,7 @@ impl OpDef for GetDimensionSize {
         Ok(vec![Tensor::scalar(DType::S32, Num::I(size)).into()])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 payload! {
@@ -262,5 +263,5 @@ impl OpDef for SetDimensionSize {
         Ok(vec![take(operand, ty, &origin, &vec![1; dims.len()]).into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Missing("has a shape that is not known"));
 }

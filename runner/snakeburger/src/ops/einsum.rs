@@ -123,7 +123,7 @@ impl OpDef for Einsum {
         einsum(cx, &self.einsum_config)
     }
 
-    columns!(Contraction, Accumulated);
+    columns!(Contraction, Accumulated, Missing("has no rule; use dot_general"));
 }
 
 payload! {
@@ -152,7 +152,7 @@ impl OpDef for UnaryEinsum {
         einsum(cx, &self.einsum_config)
     }
 
-    columns!(Contraction, Accumulated);
+    columns!(Contraction, Accumulated, Missing("has no rule; use reduce"));
 }
 
 /// A tensor and the labels of its dimensions.

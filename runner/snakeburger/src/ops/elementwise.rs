@@ -1,11 +1,12 @@
 //! Elementwise operations of StableHLO: a row each.
 //!
 //! A row says which element types an operation takes, what it does in each of the four domains
-//! the interpreter computes in, its scalar function for backends, and its tolerance. A domain
+//! the interpreter computes in, its scalar function for backends, its tolerance, and its derivative. A domain
 //! that is left out is not allowed by the specification.
 
 use num_complex::Complex64;
 
+use super::elementwise_grad::{self as g, Grad};
 use super::{Arity, Check, Count, Fusion, Infer, OpDef, Scalar, Tolerance};
 use crate::eval::{Cx, EvalResult, LaneFn, Num, Tensor};
 use crate::ir::{DType, Elem, Kind, TensorTy};
@@ -250,7 +251,7 @@ impl Row {
 
 /// Declares elementwise operations: a payload and an [`OpDef`] from a [`Row`].
 macro_rules! elementwise {
-    ($($(#[$meta:meta])* $name:ident $text:literal $form:expr, $scalar:ident, $tolerance:expr,
+    ($($(#[$meta:meta])* $name:ident $text:literal $form:expr, $scalar:ident, $tolerance:expr, $grad:expr,
         [$($field:ident : $ty:ty = $default:expr),*], $row:expr;)*) => {$(
         payload! { $(#[$meta])* #[derive(Default)] $name { $($field: $ty = $default),* } }
 
@@ -286,6 +287,11 @@ macro_rules! elementwise {
             fn tolerance(&self) -> Tolerance {
                 $tolerance
             }
+
+            fn derivative(&self) -> $crate::derive::Derivative<Self> {
+                const GRAD: Grad = $grad;
+                GRAD.column(|_, d| GRAD.apply(d))
+            }
         }
     )*};
 }
@@ -298,96 +304,96 @@ const EXACT: Tolerance = Tolerance::Exact;
 const MATH: Tolerance = Tolerance::Ulp(4);
 
 elementwise! {
-    Abs "stablehlo.abs" Form::SAME, Abs, EXACT, [],
+    Abs "stablehlo.abs" Form::SAME, Abs, EXACT, Grad::One(g::abs), [],
         Row { kinds: S.or(FCQ), out: Out::Part, float: Fun::One(f64::abs), int: IntFun::One(|_, x| x.wrapping_abs()),
               complex: Fun::One(|z| complex::real(z.re.hypot(z.im))), ..ROW };
     /// Logical or on booleans.
-    Add "stablehlo.add" Form::SAME, Add, EXACT, [],
+    Add "stablehlo.add" Form::SAME, Add, EXACT, Grad::Two(g::pass, g::pass), [],
         Row { arity: 2, float: Fun::Two(|x, y| x + y), int: IntFun::Two(|_, x, y| x.wrapping_add(y)),
               complex: Fun::Two(|x, y| x + y), bool: Fun::Two(|x, y| x | y), ..ROW };
-    And "stablehlo.and" Form::SAME, And, EXACT, [],
+    And "stablehlo.and" Form::SAME, And, EXACT, Grad::Zero, [],
         Row { arity: 2, kinds: BI, int: IntFun::Two(|_, x, y| x & y), bool: Fun::Two(|x, y| x & y), ..ROW };
-    Atan2 "stablehlo.atan2" Form::SAME, Atan2, MATH, [],
+    Atan2 "stablehlo.atan2" Form::SAME, Atan2, MATH, Grad::Two(g::atan2_y, g::atan2_x), [],
         Row { arity: 2, kinds: FCQ, float: Fun::Two(f64::atan2), complex: Fun::Two(complex::atan2), ..ROW };
-    Cbrt "stablehlo.cbrt" Form::SAME, Cbrt, MATH, [result_accuracy: Accuracy = None],
+    Cbrt "stablehlo.cbrt" Form::SAME, Cbrt, MATH, Grad::One(g::cbrt), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::cbrt), complex: Fun::One(complex::cbrt), ..ROW };
-    Ceil "stablehlo.ceil" Form::SAME, Ceil, EXACT, [],
+    Ceil "stablehlo.ceil" Form::SAME, Ceil, EXACT, Grad::Zero, [],
         Row { kinds: FQ, float: Fun::One(f64::ceil), ..ROW };
-    Cosine "stablehlo.cosine" Form::SAME, Cos, MATH, [result_accuracy: Accuracy = None],
+    Cosine "stablehlo.cosine" Form::SAME, Cos, MATH, Grad::One(g::cos), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::cos), complex: Fun::One(complex::cos), ..ROW };
-    CountLeadingZeros "stablehlo.count_leading_zeros" Form::SAME, CountLeadingZeros, EXACT, [],
+    CountLeadingZeros "stablehlo.count_leading_zeros" Form::SAME, CountLeadingZeros, EXACT, Grad::Zero, [],
         Row { kinds: I, int: IntFun::One(|t, x| i64::from((x << (64 - t.bits())).leading_zeros().min(t.bits()))), ..ROW };
     /// Division by zero gives all ones; the smallest integer divided by -1 gives itself.
-    Divide "stablehlo.divide" Form::SAME, Div, EXACT, [],
+    Divide "stablehlo.divide" Form::SAME, Div, EXACT, Grad::Two(g::div_a, g::div_b), [],
         Row { arity: 2, kinds: IFCQ, float: Fun::Two(|x, y| x / y), int: IntFun::Two(div), complex: Fun::Two(complex::div), ..ROW };
-    Exponential "stablehlo.exponential" Form::SAME, Exp, MATH, [result_accuracy: Accuracy = None],
+    Exponential "stablehlo.exponential" Form::SAME, Exp, MATH, Grad::One(g::exp), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::exp), complex: Fun::One(complex::exp), ..ROW };
-    ExponentialMinusOne "stablehlo.exponential_minus_one" Form::SAME, Expm1, MATH, [result_accuracy: Accuracy = None],
+    ExponentialMinusOne "stablehlo.exponential_minus_one" Form::SAME, Expm1, MATH, Grad::One(g::expm1), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::exp_m1), complex: Fun::One(complex::exp_m1), ..ROW };
-    Floor "stablehlo.floor" Form::SAME, Floor, EXACT, [],
+    Floor "stablehlo.floor" Form::SAME, Floor, EXACT, Grad::Zero, [],
         Row { kinds: FQ, float: Fun::One(f64::floor), ..ROW };
-    Imag "stablehlo.imag" Form::SAME, Imag, EXACT, [],
+    Imag "stablehlo.imag" Form::SAME, Imag, EXACT, Grad::One(g::imag), [],
         Row { kinds: F.or(C), out: Out::Part, float: Fun::One(|_| 0.0), complex: Fun::One(|z| complex::real(z.im)), ..ROW };
-    IsFinite "stablehlo.is_finite" Form::FUNCTIONAL, IsFinite, EXACT, [],
+    IsFinite "stablehlo.is_finite" Form::FUNCTIONAL, IsFinite, EXACT, Grad::Zero, [],
         Row { kinds: FQ, out: Out::Bool, float: Fun::One(|x| f64::from(u8::from(x.is_finite()))), ..ROW };
-    Log "stablehlo.log" Form::SAME, Log, MATH, [result_accuracy: Accuracy = None],
+    Log "stablehlo.log" Form::SAME, Log, MATH, Grad::One(g::log), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::ln), complex: Fun::One(complex::ln), ..ROW };
-    LogPlusOne "stablehlo.log_plus_one" Form::SAME, Log1p, MATH, [result_accuracy: Accuracy = None],
+    LogPlusOne "stablehlo.log_plus_one" Form::SAME, Log1p, MATH, Grad::One(g::log1p), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::ln_1p), complex: Fun::One(complex::ln_1p), ..ROW };
-    Logistic "stablehlo.logistic" Form::SAME, Logistic, MATH, [result_accuracy: Accuracy = None],
+    Logistic "stablehlo.logistic" Form::SAME, Logistic, MATH, Grad::One(g::logistic), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(logistic), complex: Fun::One(complex::logistic), ..ROW };
     /// A NaN on either side wins.
-    Maximum "stablehlo.maximum" Form::SAME, Max, EXACT, [],
+    Maximum "stablehlo.maximum" Form::SAME, Max, EXACT, Grad::Two(g::max_a, g::max_b), [],
         Row { arity: 2, float: Fun::Two(f64::maximum_nan), int: IntFun::Two(|t, x, y| if less(t, x, y) { y } else { x }),
               complex: Fun::Two(|x, y| if complex::less(x, y) { y } else { x }), bool: Fun::Two(|x, y| x | y), ..ROW };
-    Minimum "stablehlo.minimum" Form::SAME, Min, EXACT, [],
+    Minimum "stablehlo.minimum" Form::SAME, Min, EXACT, Grad::Two(g::min_a, g::min_b), [],
         Row { arity: 2, float: Fun::Two(f64::minimum_nan), int: IntFun::Two(|t, x, y| if less(t, x, y) { x } else { y }),
               complex: Fun::Two(|x, y| if complex::less(x, y) { x } else { y }), bool: Fun::Two(|x, y| x & y), ..ROW };
     /// Logical and on booleans.
-    Multiply "stablehlo.multiply" Form::SAME, Mul, EXACT, [],
+    Multiply "stablehlo.multiply" Form::SAME, Mul, EXACT, Grad::Two(g::mul_a, g::mul_b), [],
         Row { arity: 2, float: Fun::Two(|x, y| x * y), int: IntFun::Two(|_, x, y| x.wrapping_mul(y)),
               complex: Fun::Two(|x, y| x * y), bool: Fun::Two(|x, y| x & y), ..ROW };
-    Negate "stablehlo.negate" Form::SAME, Neg, EXACT, [],
+    Negate "stablehlo.negate" Form::SAME, Neg, EXACT, Grad::One(g::neg), [],
         Row { kinds: IFCQ, float: Fun::One(|x| -x), int: IntFun::One(|_, x| x.wrapping_neg()), complex: Fun::One(|z| -z), ..ROW };
-    Not "stablehlo.not" Form::SAME, Not, EXACT, [],
+    Not "stablehlo.not" Form::SAME, Not, EXACT, Grad::Zero, [],
         Row { kinds: BI, int: IntFun::One(|_, x| !x), bool: Fun::One(|x| !x), ..ROW };
-    Or "stablehlo.or" Form::SAME, Or, EXACT, [],
+    Or "stablehlo.or" Form::SAME, Or, EXACT, Grad::Zero, [],
         Row { arity: 2, kinds: BI, int: IntFun::Two(|_, x, y| x | y), bool: Fun::Two(|x, y| x | y), ..ROW };
-    Popcnt "stablehlo.popcnt" Form::SAME, Popcnt, EXACT, [],
+    Popcnt "stablehlo.popcnt" Form::SAME, Popcnt, EXACT, Grad::Zero, [],
         Row { kinds: I, int: IntFun::One(|t, x| i64::from((x << (64 - t.bits())).count_ones())), ..ROW };
-    Power "stablehlo.power" Form::SAME, Pow, MATH, [],
+    Power "stablehlo.power" Form::SAME, Pow, MATH, Grad::Two(g::pow_base, g::pow_exponent), [],
         Row { arity: 2, kinds: IFCQ, float: Fun::Two(f64::powf), int: IntFun::Two(pow), complex: Fun::Two(complex::pow), ..ROW };
-    Real "stablehlo.real" Form::SAME, Real, EXACT, [],
+    Real "stablehlo.real" Form::SAME, Real, EXACT, Grad::One(g::real), [],
         Row { kinds: F.or(C), out: Out::Part, float: Fun::One(|x| x), complex: Fun::One(|z| complex::real(z.re)), ..ROW };
     /// The remainder has the dividend's sign; division by zero leaves the dividend.
-    Remainder "stablehlo.remainder" Form::SAME, Rem, EXACT, [],
+    Remainder "stablehlo.remainder" Form::SAME, Rem, EXACT, Grad::Two(g::pass, g::rem_b), [],
         Row { arity: 2, kinds: IFCQ, float: Fun::Two(|x, y| x % y), int: IntFun::Two(rem), complex: Fun::Two(complex::rem), ..ROW };
-    RoundNearestAfz "stablehlo.round_nearest_afz" Form::SAME, RoundAfz, EXACT, [],
+    RoundNearestAfz "stablehlo.round_nearest_afz" Form::SAME, RoundAfz, EXACT, Grad::Zero, [],
         Row { kinds: FQ, float: Fun::One(f64::round), ..ROW };
-    RoundNearestEven "stablehlo.round_nearest_even" Form::SAME, RoundEven, EXACT, [],
+    RoundNearestEven "stablehlo.round_nearest_even" Form::SAME, RoundEven, EXACT, Grad::Zero, [],
         Row { kinds: FQ, float: Fun::One(f64::round_ties_even), ..ROW };
-    Rsqrt "stablehlo.rsqrt" Form::SAME, Rsqrt, MATH, [result_accuracy: Accuracy = None],
+    Rsqrt "stablehlo.rsqrt" Form::SAME, Rsqrt, MATH, Grad::One(g::rsqrt), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(|x| 1.0 / x.sqrt()), complex: Fun::One(complex::rsqrt), ..ROW };
-    ShiftLeft "stablehlo.shift_left" Form::SAME, ShiftLeft, EXACT, [],
+    ShiftLeft "stablehlo.shift_left" Form::SAME, ShiftLeft, EXACT, Grad::Zero, [],
         Row { arity: 2, kinds: I, int: IntFun::Two(|t, x, y| if too_far(t, y) { 0 } else { x << y }), ..ROW };
-    ShiftRightArithmetic "stablehlo.shift_right_arithmetic" Form::SAME, ShiftRightArithmetic, EXACT, [],
+    ShiftRightArithmetic "stablehlo.shift_right_arithmetic" Form::SAME, ShiftRightArithmetic, EXACT, Grad::Zero, [],
         Row { arity: 2, kinds: I, int: IntFun::Two(shift_right_arithmetic), ..ROW };
-    ShiftRightLogical "stablehlo.shift_right_logical" Form::SAME, ShiftRightLogical, EXACT, [],
+    ShiftRightLogical "stablehlo.shift_right_logical" Form::SAME, ShiftRightLogical, EXACT, Grad::Zero, [],
         Row { arity: 2, kinds: I, int: IntFun::Two(shift_right_logical), ..ROW };
-    Sign "stablehlo.sign" Form::SAME, Sign, EXACT, [],
+    Sign "stablehlo.sign" Form::SAME, Sign, EXACT, Grad::Zero, [],
         Row { kinds: S.or(FCQ), float: Fun::One(sign), int: IntFun::One(|_, x| x.signum()), complex: Fun::One(complex::sign), ..ROW };
-    Sine "stablehlo.sine" Form::SAME, Sin, MATH, [result_accuracy: Accuracy = None],
+    Sine "stablehlo.sine" Form::SAME, Sin, MATH, Grad::One(g::sin), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::sin), complex: Fun::One(complex::sin), ..ROW };
-    Sqrt "stablehlo.sqrt" Form::SAME, Sqrt, MATH, [result_accuracy: Accuracy = None],
+    Sqrt "stablehlo.sqrt" Form::SAME, Sqrt, MATH, Grad::One(g::sqrt), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::sqrt), complex: Fun::One(complex::sqrt), ..ROW };
-    Subtract "stablehlo.subtract" Form::SAME, Sub, EXACT, [],
+    Subtract "stablehlo.subtract" Form::SAME, Sub, EXACT, Grad::Two(g::pass, g::sub_b), [],
         Row { arity: 2, kinds: IFCQ, float: Fun::Two(|x, y| x - y), int: IntFun::Two(|_, x, y| x.wrapping_sub(y)),
               complex: Fun::Two(|x, y| x - y), ..ROW };
-    Tan "stablehlo.tan" Form::SAME, Tan, MATH, [result_accuracy: Accuracy = None],
+    Tan "stablehlo.tan" Form::SAME, Tan, MATH, Grad::One(g::tan), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::tan), complex: Fun::One(complex::tan), ..ROW };
-    Tanh "stablehlo.tanh" Form::SAME, Tanh, MATH, [result_accuracy: Accuracy = None],
+    Tanh "stablehlo.tanh" Form::SAME, Tanh, MATH, Grad::One(g::tanh), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::tanh), complex: Fun::One(complex::tanh), ..ROW };
-    Xor "stablehlo.xor" Form::SAME, Xor, EXACT, [],
+    Xor "stablehlo.xor" Form::SAME, Xor, EXACT, Grad::Zero, [],
         Row { arity: 2, kinds: BI, int: IntFun::Two(|_, x, y| x ^ y), bool: Fun::Two(|x, y| x ^ y), ..ROW };
 }
 

@@ -8,8 +8,10 @@ use rayon::prelude::*;
 
 use super::contract::{Domain, permuted};
 use super::{Arity, Check, Count, Infer, OpDef};
-use crate::eval::{Cx, EvalResult};
-use crate::ir::{DType, DYNAMIC, Dims, EnumAttr, Ints, Kind, dims_compatible};
+use crate::build::{Emitter, V};
+use crate::derive::{Derive, Derived};
+use crate::eval::{Cx, EvalResult, Num};
+use crate::ir::{DType, DYNAMIC, Dims, EnumAttr, Ints, Kind, TensorTy, dims_compatible};
 use crate::text::{Form, Types, Word};
 
 enum_attr! {
@@ -122,7 +124,7 @@ impl OpDef for Fft {
         Ok(vec![Complex64::write(ty, &data).into()])
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Rule(derive_fft));
 }
 
 /// How each line along an axis is transformed.
@@ -301,6 +303,58 @@ fn largest_factor(mut n: usize) -> usize {
         n /= factor;
     }
     largest
+}
+
+/// Transforms are linear: the cotangent goes through the transposed one.
+fn derive_fft(op: &Fft, d: &mut Derive<'_>) -> Derived {
+    let x = d.operand(0);
+    let ty = d.e.ty(x).clone();
+    d.one(0, |e, g| op.transposed(e, g, ty))
+}
+
+impl Fft {
+    fn transposed(&self, e: &mut Emitter, g: V, ty: TensorTy) -> V {
+        let count: i64 = self.fft_length.iter().product();
+        let with = |fft_type| Fft { fft_type, fft_length: self.fft_length.clone() };
+        match self.fft_type {
+            FftType::Fft => {
+                let y = e.same(with(FftType::Ifft), &[g]);
+                e.scale(y, count as f64)
+            }
+            FftType::Ifft => {
+                let y = e.same(with(FftType::Fft), &[g]);
+                e.scale(y, 1.0 / count as f64)
+            }
+            // Missing frequencies get nothing; of the whole transform the real part counts.
+            FftType::Rfft => {
+                let rank = ty.rank();
+                let dims = e.dims(g);
+                let mut high = vec![0; rank];
+                high[rank - 1] = ty.dims[rank - 1] - dims[rank - 1];
+                let zeros = vec![0; rank];
+                let zero = Num::I(0).fit(e.dtype(g));
+                let whole = e.pad(g, &zeros, &high, &zeros, zero);
+                let y = e.same(with(FftType::Ifft), &[whole]);
+                let real = e.push(super::Real {}, &[y], ty);
+                e.scale(real, count as f64)
+            }
+            // Frequencies that stand for their mirror images too count twice.
+            FftType::Irfft => {
+                let last = *self.fft_length.last().unwrap_or(&1);
+                let y = e.push(with(FftType::Rfft), &[g], ty.clone());
+                let half = *ty.dims.last().unwrap_or(&1);
+                let mut weights = vec![2.0 / count as f64; half as usize];
+                let edges = if last % 2 == 0 { vec![0, half - 1] } else { vec![0] };
+                for edge in edges {
+                    weights[edge as usize] = 1.0 / count as f64;
+                }
+                let weights = e.floats(&weights, &[half], ty.elem.storage().part());
+                let weights = e.convert(weights, ty.elem.storage());
+                let weights = e.broadcast_to(weights, &ty.dims);
+                e.mul(y, weights)
+            }
+        }
+    }
 }
 
 #[cfg(test)]

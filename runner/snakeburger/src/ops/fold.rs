@@ -149,6 +149,14 @@ fn fold_row(
             });
             Tensor::from_ints(ty.clone(), |i| folded[i])
         }
+        _ if dtype.is_bool() => {
+            let Fun::Two(f) = row.bool else { return None };
+            let values: Vec<bool> = input.data.bytes().iter().map(|byte| *byte != 0).collect();
+            let folded = in_tasks(ty, groups, |i| {
+                noted(&failed, fold_values(cx, groups, i, &values, init.bool(), f))
+            });
+            Tensor::from_nums(ty.clone(), |i| Num::B(folded[i]))
+        }
         _ => return None,
     };
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,7 @@
 //! Calls and returns.
 
 use super::{Arity, Check, Count, Infer, OpDef};
+use crate::derive::{Derive, Derived};
 use crate::eval::{Cx, EvalResult};
 use crate::ir::{Attr, AttrValue, Dict, NodeId};
 use crate::text::{Form, Parse, Parser, Printer, Types, form};
@@ -67,7 +68,7 @@ impl OpDef for Call {
         cx.call(&self.callee.0, arguments.collect::<Result<_, _>>()?)
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Rule(derive_call));
 }
 
 fn parse_call(p: &mut Parser<'_>, _: &'static super::OpInfo) -> Parse<form::RawOp> {
@@ -111,7 +112,7 @@ macro_rules! returns {
                 Ok(Vec::new())
             }
 
-            columns!(Opaque, Exact);
+            columns!(Opaque, Exact, Zero);
         }
     )*};
 }
@@ -150,4 +151,8 @@ fn print_return(p: &mut Printer<'_>, node: NodeId, attrs: Dict) {
         p.values(operands);
         form::print_types(p, node, Types::Operands);
     }
+}
+
+fn derive_call(op: &Call, d: &mut Derive<'_>) -> Derived {
+    d.call(&op.callee.0, &Dict::new(), &op.callee.0)
 }

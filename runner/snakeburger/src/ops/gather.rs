@@ -1,6 +1,7 @@
 //! Windows of a tensor, taken from where indices say.
 
 use super::boxes::{Walk, place, steps};
+use super::index_grad;
 use super::indexing::{
     DimNumbers, Rules, bound, dim_at, index_list, is_index, per_tensor, result_dims, same_elem,
     shape_operand,
@@ -146,7 +147,7 @@ impl OpDef for Gather {
         gather(cx, &self.dimension_numbers, &self.slice_sizes)
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(index_grad::of_gather));
 }
 
 payload! {
@@ -183,7 +184,7 @@ impl OpDef for DynamicGather {
         gather(cx, &self.dimension_numbers, &sizes)
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Missing("has a shape that is not known"));
 }
 
 fn gather(cx: &Cx<'_, '_>, dims: &GatherDims, sizes: &[i64]) -> EvalResult {
@@ -345,5 +346,5 @@ impl OpDef for TorchIndexSelect {
         Ok(vec![result.into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Missing("has no rule; use gather"));
 }

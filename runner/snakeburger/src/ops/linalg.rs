@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use super::contract::Domain;
 use super::elementwise::FCQ;
+use super::linalg_grad;
 use super::{Arity, Check, Count, Infer, OpDef};
 use crate::eval::{Cx, EvalResult, Tensor};
 use crate::ir::{Elem, TensorTy, dim_compatible, dims_compatible};
@@ -78,7 +79,7 @@ impl OpDef for Cholesky {
         Ok(vec![Complex64::write(ty, &out).into()])
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Rule(linalg_grad::of_cholesky));
 }
 
 /// The size of a batch of square matrices.
@@ -179,7 +180,7 @@ impl OpDef for TriangularSolve {
         Ok(vec![Complex64::write(ty, &x).into()])
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Rule(linalg_grad::of_triangular_solve));
 }
 
 impl TriangularSolve {

@@ -1,8 +1,8 @@
 //! Operations: one definition each, one list of all of them.
 //!
 //! An operation is a payload struct (its attributes as typed fields) that implements [`OpDef`]:
-//! text form, arity, types, constraints, reference meaning, fusion class, tolerance. The `ops!`
-//! list below makes the closed [`Op`] enum, the table of names and the only exhaustive dispatch.
+//! text form, arity, types, constraints, reference meaning, fusion class, tolerance, derivative. The
+//! `ops!` list below makes the closed [`Op`] enum, the table of names and the only exhaustive dispatch.
 //! `docs/adding-an-op.md` walks through a new one.
 
 #[macro_use]
@@ -25,26 +25,33 @@ mod concatenate;
 mod constant;
 mod contract;
 mod control;
+mod control_grad;
 mod conv_eval;
+mod conv_grad;
 mod convert;
 mod convolution;
 mod custom_call;
 mod dot;
 mod dot_algorithm;
+mod dot_grad;
 mod dynamic_shape;
 mod einsum;
 mod elementwise;
+mod elementwise_grad;
 mod fft;
 mod fold;
 mod func;
 mod gather;
 mod groups;
+mod index_grad;
 mod indexing;
 mod linalg;
+mod linalg_grad;
 mod pad;
 mod process;
 mod quantize;
 mod reduce;
+mod reduce_grad;
 mod reduce_window;
 mod reverse;
 mod rng;
@@ -55,6 +62,7 @@ mod slice;
 mod sort;
 mod spec;
 mod values;
+mod window_grad;
 mod windows;
 
 use std::sync::LazyLock;
@@ -65,6 +73,7 @@ pub use check::{Check, RegionSig};
 pub use compare::{CompareType, Direction};
 pub use composite::Attributes;
 pub use contract::Precision;
+pub use control_grad::captures;
 pub use convolution::{ConvDims, Padding};
 pub use dot::DotDims;
 pub use fft::FftType;
@@ -76,6 +85,7 @@ pub use rng::Algorithm;
 pub use scatter::ScatterDims;
 pub use spec::SPEC;
 
+use crate::derive::{Derivative, Derive, Derived};
 use crate::eval::{Cx, EvalResult, LaneFn};
 use crate::ir::{AttrError, DType, Dict, Ty};
 use crate::text::Form;
@@ -260,7 +270,8 @@ pub trait OpDef: Payload {
     fn lane(&self, ins: &[DType], out: DType) -> Option<LaneFn>;
     fn fusion(&self) -> Fusion;
     fn tolerance(&self) -> Tolerance;
-    // The derivative joins these columns together with training.
+    /// How cotangents of the results become those of the operands.
+    fn derivative(&self) -> Derivative<Self>;
 }
 
 /// What is known of an operation before it has a payload.
@@ -326,6 +337,16 @@ macro_rules! ops {
 
             pub fn tolerance(&self) -> Tolerance {
                 match self { $(Op::$variant(op) => op.tolerance(),)* }
+            }
+
+            /// Whether cotangents can flow through, or would if there were a rule.
+            pub fn flows(&self) -> bool {
+                match self { $(Op::$variant(op) => op.derivative().flows(),)* }
+            }
+
+            /// Applies the derivative's rule.
+            pub fn derive(&self, d: &mut Derive<'_>) -> Derived {
+                match self { $(Op::$variant(op) => op.derivative().apply(op, d),)* }
             }
         }
 

@@ -3,7 +3,9 @@
 use super::boxes::{Walk, place, steps};
 use super::indexing::{index_list, indices, per_tensor, result_dims, same_elem};
 use super::{Arity, Check, Count, Infer, OpDef};
-use crate::eval::{Cx, EvalResult, Tensor};
+use crate::build::{Emitter, Fold, V};
+use crate::derive::{Derive, Derived};
+use crate::eval::{Cx, EvalResult, Num, Tensor};
 use crate::ir::{DYNAMIC, Ints, TensorTy};
 use crate::text::{Form, Types, Word};
 
@@ -79,7 +81,7 @@ impl OpDef for Pad {
         pad(cx, self.lists())
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(derive_pad));
 }
 
 /// The constraints on types, the same for both kinds of padding.
@@ -161,5 +163,29 @@ impl OpDef for DynamicPad {
         pad(cx, [&lists[0], &lists[1], &lists[2]])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Missing("has a shape that is not known"));
+}
+
+/// The operand's elements out of the padded ones; what padded gets the rest.
+fn derive_pad(op: &Pad, d: &mut Derive<'_>) -> Derived {
+    let dims = d.e.dims(d.operand(0));
+    let own = |e: &mut Emitter, g: V| {
+        if dims.contains(&0) {
+            return e.zeros(&dims, e.dtype(g));
+        }
+        let turned = |list: &[i64]| -> Vec<i64> { list.iter().map(|n| -n).collect() };
+        let (low, high) = (turned(&op.edge_padding_low), turned(&op.edge_padding_high));
+        let zero = Num::I(0).fit(e.dtype(g));
+        let spread = e.pad(g, &low, &high, &vec![0; dims.len()], zero);
+        let limits = e.dims(spread);
+        let strides: Vec<i64> = op.interior_padding.iter().map(|n| n + 1).collect();
+        e.slice(spread, &vec![0; dims.len()], &limits, &strides)
+    };
+    d.one(0, own)?;
+    d.one(1, |e, g| {
+        let axes: Vec<usize> = (0..dims.len()).collect();
+        let inside = own(e, g);
+        let (all, inside) = (e.reduce(g, Fold::Add, &axes), e.reduce(inside, Fold::Add, &axes));
+        e.sub(all, inside)
+    })
 }

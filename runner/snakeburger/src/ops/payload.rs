@@ -109,9 +109,21 @@ macro_rules! struct_attr {
     };
 }
 
-/// The columns of an operation that is not elementwise: its fusion class and its tolerance.
+/// The derivative's column: a rule, `Zero`, or `Missing` with the reason.
+macro_rules! derivative {
+    ($derivative:expr) => {
+        fn derivative(&self) -> $crate::derive::Derivative<Self> {
+            #[allow(unused_imports, reason = "each operation is one of these")]
+            use $crate::derive::Derivative::{Missing, Rule, Zero};
+            $derivative
+        }
+    };
+}
+
+/// The columns of an operation that is not elementwise: its fusion class, its tolerance and its
+/// derivative.
 macro_rules! columns {
-    ($fusion:ident, $tolerance:ident) => {
+    ($fusion:ident, $tolerance:ident, $derivative:expr) => {
         fn lane(
             &self,
             _: &[$crate::ir::DType],
@@ -127,5 +139,7 @@ macro_rules! columns {
         fn tolerance(&self) -> $crate::ops::Tolerance {
             $crate::ops::Tolerance::$tolerance
         }
+
+        derivative!($derivative);
     };
 }

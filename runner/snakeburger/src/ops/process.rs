@@ -29,7 +29,7 @@ macro_rules! places {
                 Ok(vec![Tensor::scalar(DType::U32, Num::I(id)).into()])
             }
 
-            columns!(Opaque, Exact);
+            columns!(Opaque, Exact, Zero);
         }
     )*};
 }
@@ -121,7 +121,7 @@ impl OpDef for RunParallel {
         Ok(results.into_iter().flatten().collect())
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("runs processes"));
 }
 
 payload! {
@@ -144,7 +144,7 @@ impl OpDef for Print {
         Ok(Vec::new())
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 payload! {
@@ -171,7 +171,7 @@ impl OpDef for Probe {
         Ok(vec![Value::Tensor(value)])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Rule(|_, d| d.one(0, |_, g| g)));
 }
 
 payload! {
@@ -208,7 +208,7 @@ impl OpDef for ExpectSerializedEq {
         expect(cx, cx.tensor(0)?, &wanted, Closeness::Equal)
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 /// `%x, probe_id = "name", iter = 0 : T`. The string is read here: an attribute would take the

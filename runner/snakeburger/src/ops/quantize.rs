@@ -39,7 +39,7 @@ impl OpDef for UniformQuantize {
         Ok(vec![Tensor::quantize(ty, |i| values[i]).into()])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("rounds to few values"));
 }
 
 payload! {
@@ -75,5 +75,5 @@ impl OpDef for UniformDequantize {
         Ok(vec![Tensor::from_floats(ty, |i| values[i]).into()])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }

@@ -1,6 +1,7 @@
 //! Reductions along dimensions.
 
 use super::fold::{Groups, Source, Visit, check_inputs, check_reducer, fold, joined_dims};
+use super::reduce_grad;
 use super::{Arity, Check, Count, Infer, OpDef};
 use crate::eval::{Cx, EvalResult, strides};
 use crate::ir::{Attr, Dict, Ints, LocId, NodeId, RegionId, TensorTy, Ty, TypeId, ValueId};
@@ -59,7 +60,7 @@ impl OpDef for Reduce {
         Ok(results.into_iter().map(Into::into).collect())
     }
 
-    columns!(Reduce, Accumulated);
+    columns!(Reduce, Accumulated, Rule(reduce_grad::of_reduce));
 }
 
 impl Reduce {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::fold::{check_inputs, check_reducer, fold, joined_dims};
+use super::window_grad;
 use super::windows::{Sliding, Windows, check_list, check_padding};
 use super::{Arity, Check, Count, Infer, OpDef};
 use crate::eval::{Cx, EvalResult};
@@ -83,11 +84,11 @@ impl OpDef for ReduceWindow {
         Ok(results.into_iter().map(Into::into).collect())
     }
 
-    columns!(Reduce, Accumulated);
+    columns!(Reduce, Accumulated, Rule(window_grad::of_reduce_window));
 }
 
 impl ReduceWindow {
-    fn windows(&self, rank: usize) -> Option<Windows> {
+    pub(crate) fn windows(&self, rank: usize) -> Option<Windows> {
         Windows::new(
             rank,
             Some(&self.window_dimensions),

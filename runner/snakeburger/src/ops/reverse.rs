@@ -3,6 +3,7 @@
 use super::boxes::take;
 use super::indexing::{per_tensor, result_dims, same_elem};
 use super::{Arity, Check, Count, Infer, OpDef};
+use crate::derive::{Derive, Derived};
 use crate::eval::{Cx, EvalResult};
 use crate::ir::Ints;
 use crate::text::{Form, Types, Word};
@@ -40,5 +41,10 @@ impl OpDef for Reverse {
         Ok(vec![take(operand, ty, &start, &stride).into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(derive_reverse));
+}
+
+fn derive_reverse(op: &Reverse, d: &mut Derive<'_>) -> Derived {
+    let axes: Vec<usize> = op.dimensions.iter().map(|axis| *axis as usize).collect();
+    d.one(0, |e, g| e.reverse(g, &axes))
 }

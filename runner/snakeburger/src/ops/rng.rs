@@ -70,7 +70,7 @@ impl OpDef for Rng {
         Ok(vec![result.into()])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 /// Random bits for element `i`.
@@ -162,7 +162,7 @@ impl OpDef for RngBitGenerator {
         Ok(vec![after.into(), from_bits(ty, &bits).into()])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 /// Elements whose bits are given; those above the type's width are dropped.

@@ -1,5 +1,6 @@
 //! Updates written, by a function of old and new elements, to where indices say.
 
+use super::index_grad;
 use super::indexing::{DimNumbers, Rules, bound, dim_at, is_index, per_tensor, same_elem};
 use super::{Arity, Check, Count, Infer, OpDef};
 use crate::eval::{Cx, EvalError, EvalResult, Program, Tensor, Value, strides, unravel};
@@ -133,7 +134,7 @@ impl OpDef for Scatter {
         Ok(results.into_iter().map(Value::from).collect())
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Rule(index_grad::of_scatter));
 }
 
 fn same_shape(c: &mut Check<'_>, number: &str, a: &TensorTy, b: &TensorTy) {

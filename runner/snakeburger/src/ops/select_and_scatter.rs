@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::fold::{Groups, Source, is_promotable, promote};
+use super::window_grad;
 use super::windows::{Sliding, Windows, check_list, check_padding};
 use super::{Arity, Check, Count, Infer, OpDef};
 use crate::eval::{Apply, Cx, EvalResult, Num, Tensor};
@@ -90,11 +91,11 @@ impl OpDef for SelectAndScatter {
         Ok(filled.into_iter().map(Into::into).collect())
     }
 
-    columns!(Opaque, Accumulated);
+    columns!(Opaque, Accumulated, Rule(window_grad::of_select_and_scatter));
 }
 
 impl SelectAndScatter {
-    fn windows(&self, rank: usize) -> Option<Windows> {
+    pub(crate) fn windows(&self, rank: usize) -> Option<Windows> {
         let (sizes, strides) = (self.window_dimensions.as_ref(), self.window_strides.as_ref());
         Windows::new(rank, sizes, strides, [None, None], self.padding.as_deref())
     }

@@ -1,6 +1,8 @@
 //! The same elements in another shape or order.
 
 use super::{Arity, Check, Count, Infer, OpDef};
+use crate::build::Fold;
+use crate::derive::{Derive, Derived};
 use crate::eval::strided::Move;
 use crate::eval::{Cx, EvalResult, Tensor, strides};
 use crate::ir::{Elem, Ints, TensorTy, Ty, dim_compatible};
@@ -48,7 +50,7 @@ impl OpDef for Reshape {
         Ok(vec![result.into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(|_, d| derive_reshape(d)));
 }
 
 /// The constraints `reshape` and its dynamic sibling share, C1 to C3 of both.
@@ -111,7 +113,7 @@ impl OpDef for BroadcastInDim {
         Ok(vec![broadcast(cx.tensor(0)?, &self.broadcast_dimensions, ty).into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(derive_broadcast));
 }
 
 /// The constraints `broadcast_in_dim` and its dynamic sibling share, under their own numbers.
@@ -210,7 +212,7 @@ impl OpDef for Transpose {
         Ok(vec![result.into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(derive_transpose));
 }
 
 /// Reorders dimensions: dimension `d` of the result is dimension `permutation[d]`.
@@ -220,4 +222,37 @@ pub(crate) fn transpose(operand: &Tensor, permutation: &[i64]) -> Tensor {
     let moves: Vec<Move> =
         permutation.iter().map(|d| (dim(d) as usize, from[*d as usize])).collect();
     operand.strided(operand.ty.with_dims(permutation.iter().map(dim)), &moves)
+}
+
+/// Back to the operand's shape.
+pub(crate) fn derive_reshape(d: &mut Derive<'_>) -> Derived {
+    let dims = d.e.dims(d.operand(0));
+    d.one(0, |e, g| e.reshape(g, &dims))
+}
+
+/// The sum over everything an element was repeated to.
+fn derive_broadcast(op: &BroadcastInDim, d: &mut Derive<'_>) -> Derived {
+    let (dims, wide) = (d.e.dims(d.operand(0)), d.e.dims(d.result(0)));
+    let places: Vec<usize> = op.broadcast_dimensions.iter().map(|place| *place as usize).collect();
+    d.one(0, |e, g| {
+        let stays = |axis: usize| {
+            places.iter().position(|place| *place == axis).filter(|i| dims[*i] == wide[axis])
+        };
+        let summed: Vec<usize> = (0..wide.len()).filter(|axis| stays(*axis).is_none()).collect();
+        let sum = e.reduce(g, Fold::Add, &summed);
+        // What stays stands in the order of the result; the operand's may be another.
+        let kept: Vec<usize> = (0..wide.len()).filter_map(stays).collect();
+        let mut order: Vec<usize> = (0..kept.len()).collect();
+        order.sort_by_key(|i| kept[*i]);
+        let sum = e.transpose(sum, &order);
+        e.reshape(sum, &dims)
+    })
+}
+
+fn derive_transpose(op: &Transpose, d: &mut Derive<'_>) -> Derived {
+    let mut inverse = vec![0; op.permutation.len()];
+    for (i, axis) in op.permutation.iter().enumerate() {
+        inverse[*axis as usize] = i;
+    }
+    d.one(0, |e, g| e.transpose(g, &inverse))
 }

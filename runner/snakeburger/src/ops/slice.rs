@@ -3,7 +3,8 @@
 use super::boxes::{put, take};
 use super::indexing::{bound, index_list, indices, is_index, per_tensor, result_dims, same_elem};
 use super::{Arity, Check, Count, Infer, OpDef, OpInfo};
-use crate::eval::{Cx, EvalResult, Tensor};
+use crate::derive::{Derive, Derived};
+use crate::eval::{Cx, EvalResult, Num, Tensor};
 use crate::ir::{Attr, AttrValue, DYNAMIC, Dict, Ints, NodeId, TensorTy};
 use crate::text::{Form, Parse, Parser, Printer, Types, Word, form};
 
@@ -65,7 +66,7 @@ impl OpDef for Slice {
         slice(cx, &self.start_indices, &self.limit_indices, &self.strides)
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(derive_slice));
 }
 
 /// Cuts a slice out of operand 0.
@@ -160,7 +161,7 @@ impl OpDef for RealDynamicSlice {
         slice(cx, &lists.0, &lists.1, &lists.2)
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Missing("has a shape that is not known"));
 }
 
 payload! {
@@ -238,7 +239,7 @@ impl OpDef for DynamicSlice {
         Ok(vec![take(cx.tensor(0)?, ty, &starts, &vec![1; starts.len()]).into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(derive_dynamic_slice));
 }
 
 payload! {
@@ -278,5 +279,45 @@ impl OpDef for DynamicUpdateSlice {
         Ok(vec![result.into()])
     }
 
-    columns!(Move, Exact);
+    columns!(Move, Exact, Rule(derive_update));
+}
+
+/// Zeros around and between.
+fn derive_slice(op: &Slice, d: &mut Derive<'_>) -> Derived {
+    let (dims, taken) = (d.e.dims(d.operand(0)), d.e.dims(d.result(0)));
+    d.one(0, |e, g| {
+        if taken.contains(&0) {
+            return e.zeros(&dims, e.dtype(g));
+        }
+        let inside: Vec<i64> = op.strides.iter().map(|stride| stride - 1).collect();
+        let high: Vec<i64> = (0..dims.len())
+            .map(|i| dims[i] - op.start_indices[i] - (taken[i] - 1) * op.strides[i] - 1)
+            .collect();
+        let zero = Num::I(0).fit(e.dtype(g));
+        e.pad(g, &op.start_indices, &high, &inside, zero)
+    })
+}
+
+fn derive_dynamic_slice(_: &DynamicSlice, d: &mut Derive<'_>) -> Derived {
+    let (dims, places) = (d.e.dims(d.operand(0)), d.operands()[1..].to_vec());
+    d.one(0, |e, g| {
+        let zeros = e.zeros(&dims, e.dtype(g));
+        let operands: Vec<_> = [zeros, g].into_iter().chain(places).collect();
+        e.same(DynamicUpdateSlice {}, &operands)
+    })
+}
+
+fn derive_update(_: &DynamicUpdateSlice, d: &mut Derive<'_>) -> Derived {
+    let (update, places) = (d.operand(1), d.operands()[2..].to_vec());
+    let ty = d.e.ty(update).clone();
+    d.one(0, |e, g| {
+        let zeros = e.zeros_like(update);
+        let operands: Vec<_> = [g, zeros].iter().chain(&places).copied().collect();
+        e.same(DynamicUpdateSlice {}, &operands)
+    })?;
+    d.one(1, |e, g| {
+        let operands: Vec<_> = [g].iter().chain(&places).copied().collect();
+        let slice_sizes = ty.dims.iter().copied().collect();
+        e.push(DynamicSlice { slice_sizes }, &operands, ty)
+    })
 }

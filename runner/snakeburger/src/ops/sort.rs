@@ -1,6 +1,7 @@
 //! Sorting, and applying a region to every element.
 
 use super::{Arity, Check, Count, Infer, OpDef};
+use crate::derive::{Derive, Derived};
 use crate::eval::{Apply, Cx, EvalResult, Num, Tensor, strides};
 use crate::ir::{DType, Ints, TensorTy, Ty, dims_compatible};
 use crate::text::Form;
@@ -82,7 +83,7 @@ impl OpDef for Sort {
         Ok(inputs.iter().map(moved).collect())
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Rule(derive_sort));
 }
 
 /// The order of a slice's elements; element `k` stands at `place(k)` of each input.
@@ -191,5 +192,32 @@ impl OpDef for Map {
         Ok(vec![Tensor::from_nums(ty, |i| results[i]).into()])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("has no rule; write the function on tensors"));
+}
+
+/// Elements go back to where they came from: the sort is done again with their places beside.
+#[expect(clippy::unnecessary_wraps, reason = "rules are of one type")]
+fn derive_sort(op: &Sort, d: &mut Derive<'_>) -> Derived {
+    let axis = op.dimension as usize;
+    let mut operands = d.operands().to_vec();
+    let count = operands.len();
+    let dims = d.e.dims(operands[0]);
+    let places = d.e.iota(&dims, DType::S64, axis);
+    operands.push(places);
+    let types: Vec<TensorTy> = operands.iter().map(|value| d.e.ty(*value).clone()).collect();
+    let scalars = types.iter().flat_map(|ty| {
+        let scalar = TensorTy::scalar(ty.elem.clone());
+        [scalar.clone(), scalar]
+    });
+    let scalars: Vec<TensorTy> = scalars.collect();
+    let old = d.regions()[0];
+    let region = d.e.region(&scalars, |e, args| e.replay(old, &args[..2 * count]));
+    let sorted = d.e.push_many(op.clone(), &operands, &types, &[region])[count];
+    for i in 0..count {
+        let (true, Some(g)) = (d.wants(i), d.cotangent(i)) else { continue };
+        let zeros = d.e.zeros_like(g);
+        let back = d.e.scatter_along(zeros, axis, sorted, g, None);
+        d.give(i, back);
+    }
+    Ok(())
 }

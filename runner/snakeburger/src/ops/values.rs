@@ -1,6 +1,7 @@
 //! Values as they are: barriers, tuples, tokens, futures.
 
 use super::{Arity, Check, Count, Infer, OpDef};
+use crate::derive::{Derive, Derived};
 use crate::eval::{Cx, EvalResult, Value};
 use crate::ir::{Attr, Dict, NodeId, Ty, TypeId};
 use crate::text::{Form, Parse, Parser, Printer, Types, form};
@@ -58,7 +59,7 @@ impl OpDef for OptimizationBarrier {
         operands(cx)
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Rule(derive_barrier));
 }
 
 /// ` {…} %a, %b : T, U`, or `()` without operands.
@@ -116,7 +117,7 @@ impl OpDef for Tuple {
         Ok(vec![Value::Tuple(operands(cx)?)])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("has no rule; use values of their own"));
 }
 
 payload! {
@@ -163,7 +164,7 @@ impl OpDef for GetTupleElement {
         }
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("has no rule; use values of their own"));
 }
 
 /// `%t[0] : (tuple<T>) -> T`.
@@ -213,7 +214,7 @@ impl OpDef for AfterAll {
         Ok(vec![Value::Token])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 payload! {
@@ -236,7 +237,7 @@ impl OpDef for CreateToken {
         Ok(vec![Value::Token])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Zero);
 }
 
 /// The operations that may run asynchronously.
@@ -297,7 +298,7 @@ impl OpDef for AsyncStart {
         Ok(vec![Value::Future(cx.region(0, arguments)?)])
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("runs elsewhere"));
 }
 
 payload! {
@@ -331,5 +332,15 @@ impl OpDef for AsyncDone {
         }
     }
 
-    columns!(Opaque, Exact);
+    columns!(Opaque, Exact, Missing("runs elsewhere"));
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "rules are of one type")]
+fn derive_barrier(_: &OptimizationBarrier, d: &mut Derive<'_>) -> Derived {
+    for i in 0..d.operands().len() {
+        if let (true, Some(g)) = (d.wants(i), d.cotangent(i)) {
+            d.give(i, g);
+        }
+    }
+    Ok(())
 }

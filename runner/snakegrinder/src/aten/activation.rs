@@ -1,6 +1,6 @@
 //! Activation functions. Those that backends have whole stay composites.
 
-use warpforge_snakeburger::ir::Attr;
+use warpforge_snakeburger::ir::{Attr, DType};
 use warpforge_snakeburger::ops::{self, Direction};
 
 use super::Lower;
@@ -46,7 +46,8 @@ pub const ROWS: &[(&str, Lower)] = &[
     }),
     ("aten::hardtanh", |cx| {
         let (low, high) = (cx.float("min_val")?, cx.float("max_val")?);
-        clamp(cx, low, high)
+        let x = cx.tensor("self")?;
+        Ok(between(&mut cx.e, x, low, high).into())
     }),
     ("aten::leaky_relu", |cx| {
         let slope = cx.float("negative_slope")?;
@@ -71,15 +72,18 @@ pub const ROWS: &[(&str, Lower)] = &[
     ("aten::_prelu_kernel", prelu),
     ("aten::relu", |cx| {
         let x = cx.tensor("self")?;
-        let zero = cx.e.like(x, 0.0);
-        Ok(cx.e.max(x, zero).into())
+        Ok(relu(&mut cx.e, x).into())
     }),
-    ("aten::relu6", |cx| clamp(cx, 0.0, 6.0)),
+    ("aten::relu6", |cx| {
+        let x = cx.tensor("self")?;
+        Ok(between(&mut cx.e, x, 0.0, 6.0).into())
+    }),
     ("aten::rrelu", |cx| {
+        let (lower, upper) = (cx.float("lower")?, cx.float("upper")?);
         if cx.bool("training")? {
-            return refuse("draws random slopes in training");
+            return random_slopes(cx, lower, upper);
         }
-        let slope = f64::midpoint(cx.float("lower")?, cx.float("upper")?);
+        let slope = f64::midpoint(lower, upper);
         wide(cx, |e, x| {
             let positive = e.compare_to(Direction::Ge, x, 0.0);
             let below = e.scale(x, slope);
@@ -126,6 +130,21 @@ pub const ROWS: &[(&str, Lower)] = &[
     }),
 ];
 
+/// Each element below zero is multiplied by a slope of its own.
+fn random_slopes(cx: &mut Cx<'_>, lower: f64, upper: f64) -> Res {
+    let x = cx.tensor("self")?;
+    let (dims, dtype) = (cx.e.dims(x), cx.e.dtype(x));
+    let u = super::random::uniform(cx, &dims)?;
+    let e = &mut cx.e;
+    let u = e.convert(u, DType::F64);
+    let slope = e.scale(u, upper - lower);
+    let slope = e.shift(slope, lower);
+    let slope = e.convert(slope, dtype);
+    let below = e.mul(x, slope);
+    let positive = e.compare_to(Direction::Gt, x, 0.0);
+    Ok(e.select(positive, x, below).into())
+}
+
 /// A function of one float tensor, done in the wide type and rounded once.
 fn wide(cx: &mut Cx<'_>, f: impl FnOnce(&mut Emitter, V) -> V) -> Res {
     let x = cx.tensor("self")?;
@@ -151,17 +170,24 @@ fn composite(
     Ok(outs[0].into())
 }
 
-fn clamp(cx: &mut Cx<'_>, low: f64, high: f64) -> Res {
-    let x = cx.tensor("self")?;
-    let (low, high) = (cx.e.like(x, low), cx.e.like(x, high));
-    Ok(cx.e.same(ops::Clamp {}, &[low, x, high]).into())
+/// A choice and no maximum: nothing flows back at zero itself.
+pub fn relu(e: &mut Emitter, x: V) -> V {
+    let below = e.compare_to(Direction::Le, x, 0.0);
+    e.where_then_zero(below, x)
+}
+
+/// Between two numbers. Choices and no clamp: nothing flows back at the bounds themselves.
+fn between(e: &mut Emitter, x: V, low: f64, high: f64) -> V {
+    let (under, over) = (e.compare_to(Direction::Le, x, low), e.compare_to(Direction::Ge, x, high));
+    let (low, high) = (e.like(x, low), e.like(x, high));
+    let y = e.select(over, high, x);
+    e.select(under, low, y)
 }
 
 /// `relu6(x + 3)`.
 fn hard(e: &mut Emitter, x: V) -> V {
     let up = e.shift(x, 3.0);
-    let (low, high) = (e.like(x, 0.0), e.like(x, 6.0));
-    e.same(ops::Clamp {}, &[low, up, high])
+    between(e, up, 0.0, 6.0)
 }
 
 fn gelu(cx: &mut Cx<'_>) -> Res {
@@ -263,8 +289,21 @@ fn prelu(cx: &mut Cx<'_>) -> Res {
     Ok(cx.e.select(positive, x, below).into())
 }
 
-/// Along one axis: shifted by the maximum, so that nothing overflows.
-pub fn softmax_of(e: &mut Emitter, x: V, at: usize, log: bool) -> V {
+/// Along one axis, as a composite: its derivative is made from its result.
+pub fn softmax_of(e: &mut Emitter, x: V, at: usize, log: bool) -> Res<V> {
+    let name = if log { "aten.log_softmax" } else { "aten.softmax" };
+    let attributes = attrs([("dim", crate::cx::attr_i(at as i64))]);
+    let outs = e.composite(name, attributes, &[x], |e, args| {
+        let dtype = e.dtype(args[0]);
+        let x = e.convert(args[0], promote::wide(dtype));
+        let y = shifted(e, x, at, log);
+        Ok(vec![e.convert(y, dtype)])
+    })?;
+    Ok(outs[0])
+}
+
+/// Shifted by the maximum, so that nothing overflows.
+fn shifted(e: &mut Emitter, x: V, at: usize, log: bool) -> V {
     let dims = e.dims(x);
     if dims.is_empty() {
         return e.like(x, if log { 0.0 } else { 1.0 });
@@ -290,13 +329,5 @@ fn softmax(cx: &mut Cx<'_>, log: bool, dtype: &str) -> Res {
     let asked = asked.unwrap_or(promote::to_float(cx.e.dtype(x), cx.default));
     let x = cx.e.convert(x, asked);
     let at = axis(cx.int("dim")?, cx.e.rank(x))?;
-    let name = if log { "aten.log_softmax" } else { "aten.softmax" };
-    let attributes = attrs([("dim", crate::cx::attr_i(at as i64))]);
-    let outs = cx.composite(name, attributes, &[x], |e, args| {
-        let dtype = e.dtype(args[0]);
-        let x = e.convert(args[0], promote::wide(dtype));
-        let y = softmax_of(e, x, at, log);
-        Ok(vec![e.convert(y, dtype)])
-    })?;
-    Ok(Out::New(outs[0]))
+    Ok(Out::New(softmax_of(&mut cx.e, x, at, log)?))
 }

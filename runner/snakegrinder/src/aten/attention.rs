@@ -53,7 +53,7 @@ fn attention(cx: &mut Cx<'_>) -> Res {
             let scores = e.dot(query, key, &batch, &batch, &[rank - 1], &[rank - 1]);
             let mask = has_mask.then(|| args[3]);
             let (scores, hidden) = masked(e, scores, mask, causal);
-            let weights = softmax_of(e, scores, rank - 1, false);
+            let weights = softmax_of(e, scores, rank - 1, false)?;
             let weights = nothing_to_see(e, weights, hidden);
             let weights = if p > 0.0 {
                 let dims = e.dims(weights);

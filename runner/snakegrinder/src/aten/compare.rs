@@ -117,11 +117,28 @@ fn clamp(cx: &mut Cx<'_>, low: &str, high: &str) -> Res {
     }
     let dtype = cx.common(&all);
     let mut value = cx.e.convert(x, dtype);
+    if dtype.is_float() {
+        return clamp_floats(cx, value, &bounds, dtype);
+    }
     for (bound, upper) in bounds {
         let both = cx.together(&[Operand::Tensor(value), bound], dtype)?;
         value = if upper { cx.e.min(both[0], both[1]) } else { cx.e.max(both[0], both[1]) };
     }
     Ok(value.into())
+}
+
+/// One operation for both bounds: what is not given is infinite, and the bounds themselves pass
+/// in the derivative.
+fn clamp_floats(cx: &mut Cx<'_>, x: V, bounds: &[(Operand, bool)], dtype: DType) -> Res {
+    let mut all = vec![Operand::Tensor(x)];
+    all.extend(bounds.iter().map(|(bound, _)| *bound));
+    let all = cx.together(&all, dtype)?;
+    let (mut low, mut high) =
+        (cx.e.like(all[0], f64::NEG_INFINITY), cx.e.like(all[0], f64::INFINITY));
+    for ((_, upper), bound) in bounds.iter().zip(&all[1..]) {
+        *(if *upper { &mut high } else { &mut low }) = *bound;
+    }
+    Ok(cx.e.same(ops::Clamp {}, &[low, all[0], high]).into())
 }
 
 fn isclose(cx: &mut Cx<'_>) -> Res {

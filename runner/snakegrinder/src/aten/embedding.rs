@@ -1,12 +1,12 @@
 //! Embeddings: rows of a table by their numbers.
 
 use warpforge_snakeburger::eval::Num;
-use warpforge_snakeburger::ir::DType;
+use warpforge_snakeburger::ir::{Attr, DType};
 use warpforge_snakeburger::ops::{self, Direction};
 
 use super::Lower;
 use super::reduce::vector_norm;
-use crate::cx::{Cx, Out, Res, attrs, refuse};
+use crate::cx::{Cx, Out, Res, attr_i, refuse};
 use crate::promote;
 use warpforge_snakeburger::build::{Emitter, Fold, V};
 
@@ -18,7 +18,16 @@ pub const ROWS: &[(&str, Lower)] = &[
         if cx.e.rank(operands[0]) != 2 {
             return refuse(format!("takes rows of {}", cx.e.ty(operands[0])));
         }
-        let outs = cx.composite("aten.embedding", attrs([]), &operands, |e, args| {
+        // Of no meaning for the result: what its derivative does.
+        let mut attributes = Vec::new();
+        let padding = cx.int("padding_idx")?;
+        if padding >= 0 {
+            attributes.push(("padding_idx".into(), attr_i(padding)));
+        }
+        if cx.bool("scale_grad_by_freq")? {
+            attributes.push(("scale_grad_by_freq".into(), Attr::Bool(true)));
+        }
+        let outs = cx.composite("aten.embedding", attributes, &operands, |e, args| {
             Ok(vec![e.take(args[0], 0, args[1])])
         })?;
         Ok(outs[0].into())

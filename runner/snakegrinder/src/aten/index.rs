@@ -5,6 +5,7 @@ use warpforge_snakeburger::ir::DType;
 use warpforge_snakeburger::ops::{self, Direction};
 
 use super::Lower;
+use super::math::and;
 use super::scan::running_sum;
 use crate::cx::{Cx, Operand, Out, Res, axis, broadcast, refuse};
 use crate::promote;
@@ -197,7 +198,7 @@ fn added(
 fn mask_put(cx: &mut Cx<'_>, x: V, list: &[Option<V>], values: V, accumulate: bool) -> Res {
     let before = list.iter().take_while(|index| index.is_none()).count();
     let (Some(Some(mask)), true) = (list.get(before), list.iter().flatten().count() == 1) else {
-        return refuse("writes by a mask together with other indices");
+        return mask_and_places(cx, x, list, values, accumulate);
     };
     let mask = cx.e.convert(*mask, DType::I1);
     let dims = cx.e.dims(x);
@@ -243,6 +244,74 @@ fn mask_put(cx: &mut Cx<'_>, x: V, list: &[Option<V>], values: V, accumulate: bo
     };
     let values = if accumulate { e.fold_two(Fold::Add, x, values) } else { values };
     Ok(e.select(spread, values, x).into())
+}
+
+/// Writes where all masks are set and the other axes are at one place each. A mask stands for the
+/// unknown number of places it marks, so the values must be the same for all of them.
+fn mask_and_places(cx: &mut Cx<'_>, x: V, list: &[Option<V>], values: V, accumulate: bool) -> Res {
+    let dims = cx.e.dims(x).to_vec();
+    let e = &mut cx.e;
+    let mut marked: Option<V> = None;
+    let (mut axis, mut indexed, mut masks) = (0, Vec::new(), 0);
+    for index in list {
+        let Some(index) = *index else {
+            axis += 1;
+            continue;
+        };
+        let here = if is_mask(e, index) {
+            masks += 1;
+            let axes: Vec<usize> = (axis..axis + e.rank(index)).collect();
+            if axes.last().is_none_or(|last| *last >= dims.len())
+                || e.dims(index)[..] != dims[axes[0]..=axes[axes.len() - 1]]
+            {
+                return refuse(format!("marks {} by {}", e.ty(x), e.ty(index)));
+            }
+            let mask = e.convert(index, DType::I1);
+            indexed.extend(&axes);
+            axis += axes.len();
+            e.broadcast_in(mask, &dims, &axes)
+        } else {
+            if axis >= dims.len() || e.dims(index).iter().product::<i64>() != 1 {
+                return refuse("writes by a mask together with a list of places");
+            }
+            let place = e.wrap(index, dims[axis]);
+            let place = e.reshape(place, &[]);
+            let place = e.broadcast_in(place, &dims, &[]);
+            let own = e.iota(&dims, DType::S64, axis);
+            let place = e.convert(place, DType::S64);
+            indexed.push(axis);
+            axis += 1;
+            e.compare(Direction::Eq, own, place)
+        };
+        marked = Some(match marked {
+            Some(before) => and(e, before, here),
+            None => here,
+        });
+    }
+    // Two masks stand for pairs of places, and not for all their combinations.
+    let (Some(marked), 1) = (marked, masks) else {
+        return refuse("writes by several masks");
+    };
+    let adjacent = indexed.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    let place = if adjacent { indexed[0] } else { 0 };
+    let rest: Vec<usize> = (0..dims.len()).filter(|axis| !indexed.contains(axis)).collect();
+    let mut shape: Vec<i64> = e.dims(values).to_vec();
+    while shape.len() < rest.len() + 1 {
+        shape.insert(0, 1);
+    }
+    if shape.len() != rest.len() + 1 || shape.remove(place) != 1 {
+        return refuse("writes a value of its own to each of the places a mask marks");
+    }
+    if !rest.iter().zip(&shape).all(|(axis, size)| *size == 1 || *size == dims[*axis]) {
+        return refuse(format!("writes values of {shape:?} to {dims:?}"));
+    }
+    let mut whole = vec![1; dims.len()];
+    rest.iter().zip(&shape).for_each(|(axis, size)| whole[*axis] = *size);
+    let values = e.reshape(values, &whole);
+    let all: Vec<usize> = (0..dims.len()).collect();
+    let values = e.broadcast_in(values, &dims, &all);
+    let values = if accumulate { e.fold_two(Fold::Add, x, values) } else { values };
+    Ok(e.select(marked, values, x).into())
 }
 
 /// For each marked element how many are marked before it, and a number below `limit` elsewhere.

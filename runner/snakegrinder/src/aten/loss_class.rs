@@ -85,6 +85,12 @@ fn nll(e: &mut Emitter, x: V, target: V, weight: Option<V>, how: How) -> Res<(V,
         None => e.like(chosen, 1.0),
     };
     let weights = only(e, counted, weights);
+    // Weighted sums in float64: a quotient of two sums would else round three times.
+    let (chosen, weights) = if weight.is_some() && how.reduction != 0 {
+        (e.convert(chosen, DType::F64), e.convert(weights, DType::F64))
+    } else {
+        (chosen, weights)
+    };
     let product = if weight.is_some() { e.mul(chosen, weights) } else { chosen };
     let loss = e.neg(product);
     let loss = only(e, counted, loss);
@@ -99,6 +105,8 @@ fn nll(e: &mut Emitter, x: V, target: V, weight: Option<V>, how: How) -> Res<(V,
         2 => e.reduce(loss, Fold::Add, &axes),
         other => return refuse(format!("has reduction {other}")),
     };
+    let dtype = e.dtype(x);
+    let (loss, total) = (e.convert(loss, dtype), e.convert(total, dtype));
     Ok((loss, total))
 }
 
@@ -141,7 +149,7 @@ fn cross_entropy(cx: &mut Cx<'_>) -> Res {
         let x = e.convert(args[0], wide);
         let at = class_axis(e, x);
         // PyTorch has the logarithms in the tensor's type before it picks among them.
-        let logs = softmax_of(e, x, at, true);
+        let logs = softmax_of(e, x, at, true)?;
         let logs = e.convert(logs, dtype);
         let logs = e.convert(logs, wide);
         let weight = args.get(2).map(|weight| e.convert(*weight, wide));

@@ -50,10 +50,10 @@ pub fn not(e: &mut Emitter, a: V) -> V {
     e.same(ops::Not {}, &[a])
 }
 
-/// The larger of a value and a number.
+/// The larger of a value and a number; equals pass in the derivative.
 pub fn at_least(e: &mut Emitter, x: V, low: f64) -> V {
-    let low = e.like(x, low);
-    e.max(x, low)
+    let (low, high) = (e.like(x, low), e.like(x, f64::INFINITY));
+    e.same(ops::Clamp {}, &[low, x, high])
 }
 
 /// A number less a value.

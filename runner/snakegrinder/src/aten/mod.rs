@@ -122,6 +122,16 @@ pub fn draws(node: &Node) -> bool {
     is_random(&node.call) || recurrent::draws(node)
 }
 
+/// Whether an operator only looks at values and complains.
+pub fn is_check(name: &str) -> bool {
+    name.starts_with("aten::_assert_") || name.starts_with("aten::sym_constrain_range")
+}
+
+/// Whether a call writes to its first argument and yields it.
+pub fn writes(call: &Call) -> bool {
+    matches!(call, Call::Op { name, .. } if name.ends_with('_') && !name.ends_with("__"))
+}
+
 /// Whether a call yields memory that nobody has written to.
 pub fn is_uninitialised(call: &Call) -> bool {
     let bare = |name: &str| name.starts_with("aten::empty") || name == "aten::new_empty";

@@ -222,7 +222,12 @@ fn update_statistics(cx: &mut Cx<'_>, x: V, mean: V, squares: V, momentum: f64) 
     let count: i64 = around(dims.len()).iter().map(|axis| dims[*axis]).product();
     let divisor = cx.e.like(squares, (count - 1) as f64);
     let var = cx.e.div(squares, divisor);
-    for (name, new) in [("running_mean", mean), ("running_var", var)] {
+    move_statistics(cx, [mean, var], momentum)
+}
+
+/// Moves the running mean and variance towards new ones.
+fn move_statistics(cx: &mut Cx<'_>, new: [V; 2], momentum: f64) -> Res<()> {
+    for (name, new) in ["running_mean", "running_var"].into_iter().zip(new) {
         if cx.is_none(name) {
             continue;
         }
@@ -243,7 +248,6 @@ fn instance_norm(cx: &mut Cx<'_>) -> Res {
     if !cx.bool("use_input_stats")? {
         return batch_norm_by_stats(cx, x, eps);
     }
-    let has_stats = !cx.is_none("running_mean");
     let (all, has_weight, _) = operands(cx, x)?;
     let attributes = attrs([("eps", attr_f(eps))]);
     let outs = cx.composite("aten.instance_norm", attributes, &all, |e, args| {
@@ -256,10 +260,31 @@ fn instance_norm(cx: &mut Cx<'_>) -> Res {
         let y = affine(e, y, weight, more.next(), &[1]);
         Ok(vec![e.convert(y, dtype)])
     })?;
-    if has_stats {
-        return refuse("tracks running statistics of instances");
+    if !cx.is_none("running_mean") {
+        let momentum = cx.float("momentum")?;
+        instance_statistics(cx, x, momentum)?;
     }
     Ok(outs[0].into())
+}
+
+/// Each instance moves the running statistics by itself, and they become the mean of what all of
+/// them make: the same as moving them by the mean of the instances' statistics.
+fn instance_statistics(cx: &mut Cx<'_>, x: V, momentum: f64) -> Res<()> {
+    let dims = cx.e.dims(x);
+    let axes: Vec<usize> = (2..dims.len()).collect();
+    let count: i64 = axes.iter().map(|axis| dims[*axis]).product();
+    let e = &mut cx.e;
+    let x = e.convert(x, DType::F64);
+    let mean = mean_of(e, x, &axes, true);
+    let all: Vec<usize> = (0..dims.len()).collect();
+    let spread = e.broadcast_in(mean, &dims, &all);
+    let low = e.sub(x, spread);
+    let squares = e.mul(low, low);
+    let squares = e.reduce(squares, Fold::Add, &axes);
+    let var = e.scale(squares, 1.0 / (count - 1) as f64);
+    let mean = e.reshape(mean, &dims[..2]);
+    let (mean, var) = (mean_of(e, mean, &[0], false), mean_of(e, var, &[0], false));
+    move_statistics(cx, [mean, var], momentum)
 }
 
 fn batch_norm_by_stats(cx: &mut Cx<'_>, x: V, eps: f64) -> Res {

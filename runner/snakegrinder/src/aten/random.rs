@@ -18,6 +18,7 @@ pub const DRAWS: &[&str] = &[
     "aten::dropout",
     "aten::dropout_",
     "aten::feature_dropout",
+    "aten::feature_dropout_",
     "aten::native_dropout",
     "aten::normal_",
     "aten::rand",
@@ -29,7 +30,9 @@ pub const DRAWS: &[&str] = &[
     "aten::uniform",
     "aten::uniform_",
     "aten::alpha_dropout",
+    "aten::alpha_dropout_",
     "aten::feature_alpha_dropout",
+    "aten::feature_alpha_dropout_",
 ];
 
 pub const ROWS: &[(&str, Lower)] = &[
@@ -43,16 +46,10 @@ pub const ROWS: &[(&str, Lower)] = &[
         let hit = cx.e.compare(Direction::Lt, u, p);
         Ok(cx.e.convert(hit, dtype).into())
     }),
-    ("aten::dropout", |cx| dropout(cx, "input", false)),
-    ("aten::dropout_", |cx| {
-        let target = cx.slot("self")?;
-        let Out::New(value) = dropout(cx, "self", false)? else { return Ok(Out::Slot(target)) };
-        cx.write(target, value)?;
-        Ok(Out::Slot(target))
-    }),
-    ("aten::feature_dropout", |cx| dropout(cx, "input", true)),
-    ("aten::alpha_dropout", inference_only),
-    ("aten::feature_alpha_dropout", inference_only),
+    ("aten::dropout", |cx| dropout(cx, Noise::ELEMENTS)),
+    ("aten::feature_dropout", |cx| dropout(cx, Noise::FEATURES)),
+    ("aten::alpha_dropout", |cx| dropout(cx, Noise { alpha: true, ..Noise::ELEMENTS })),
+    ("aten::feature_alpha_dropout", |cx| dropout(cx, Noise { alpha: true, ..Noise::FEATURES })),
     ("aten::native_dropout", native_dropout),
     ("aten::normal_", |cx| {
         let target = cx.slot("self")?;
@@ -175,24 +172,30 @@ pub fn keep_mask(e: &mut Emitter, state: V, dims: &[i64], p: f64) -> V {
     e.compare_to(Direction::Ge, u, p)
 }
 
-/// Drops whole channels if `features`.
-fn dropout(cx: &mut Cx<'_>, name: &str, features: bool) -> Res {
+/// Which form of dropout.
+#[derive(Clone, Copy)]
+struct Noise {
+    /// Whole channels at once.
+    features: bool,
+    /// Keeping mean and variance.
+    alpha: bool,
+}
+
+impl Noise {
+    const ELEMENTS: Self = Self { features: false, alpha: false };
+    const FEATURES: Self = Self { features: true, alpha: false };
+}
+
+fn dropout(cx: &mut Cx<'_>, noise: Noise) -> Res {
     let (p, train) = (cx.float("p")?, cx.bool("train")?);
-    let slot = cx.slot(name)?;
+    // The schemas of those that work in place call it so.
+    let slot = cx.slot(if cx.given("input") { "input" } else { "self" })?;
     if !train || p == 0.0 {
         return Ok(Out::Slot(slot));
     }
     let x = cx.read(slot);
-    let (y, _) = dropped(cx, x, p, features)?;
+    let (y, _) = dropped(cx, x, p, noise)?;
     Ok(y.into())
-}
-
-/// Alpha dropout's masks are not shared between the passes.
-fn inference_only(cx: &mut Cx<'_>) -> Res {
-    if cx.bool("train")? && cx.float("p")? > 0.0 {
-        return refuse("draws masks in training that the two passes do not share");
-    }
-    Ok(Out::Slot(cx.slot("input")?))
 }
 
 fn native_dropout(cx: &mut Cx<'_>) -> Res {
@@ -203,33 +206,80 @@ fn native_dropout(cx: &mut Cx<'_>) -> Res {
         let ones = cx.e.full(&dims, DType::I1, Num::B(true));
         return Ok(Out::many([x, ones]));
     }
-    let (y, mask) = dropped(cx, x, p, false)?;
+    let (y, mask) = dropped(cx, x, p, Noise::ELEMENTS)?;
     Ok(Out::many([y, mask]))
 }
 
 /// The tensor with elements dropped and the rest scaled up, and the mask of what was kept.
-fn dropped(cx: &mut Cx<'_>, x: V, p: f64, features: bool) -> Res<(V, V)> {
+fn dropped(cx: &mut Cx<'_>, x: V, p: f64, noise: Noise) -> Res<(V, V)> {
     let state = state(cx)?;
     let attributes = attrs([("p", attr_f(p))]);
-    let outs = cx.composite("aten.dropout", attributes, &[x, state], |e, args| {
+    // Calls of the same name and attributes share a function.
+    let name = match (noise.alpha, noise.features) {
+        (false, false) => "aten.dropout",
+        (false, true) => "aten.feature_dropout",
+        (true, false) => "aten.alpha_dropout",
+        (true, true) => "aten.feature_alpha_dropout",
+    };
+    let outs = cx.composite(name, attributes, &[x, state], |e, args| {
         let dims = e.dims(args[0]);
         let mut drawn = dims.clone();
-        if features {
+        if noise.features {
             drawn.iter_mut().skip(2).for_each(|size| *size = 1);
         }
         let mask = keep_mask(e, args[1], &drawn, p);
         let all: Vec<usize> = (0..dims.len()).collect();
         let mask = e.broadcast_in(mask, &dims, &all);
-        let dtype = e.dtype(args[0]);
         // As PyTorch: the mask is scaled in the tensor's own type, then multiplied.
         let zero = e.like(args[0], 0.0);
+        if noise.alpha && p < 1.0 {
+            let Alpha { scale, kept, dropped } = alpha(p);
+            let scale = rounded(e, args[0], &[scale]);
+            let factor = e.select(mask, scale, zero);
+            let (kept, dropped) = (rounded(e, args[0], &[kept]), rounded(e, args[0], &dropped));
+            let shift = e.select(mask, kept, dropped);
+            let y = e.mul(args[0], factor);
+            return Ok(vec![e.add(y, shift), mask]);
+        }
         let scale = if p >= 1.0 { 0.0 } else { 1.0 / (1.0 - p) };
-        let scale = e.float(&dims, promote::wide(dtype), scale);
-        let scale = e.convert(scale, dtype);
+        let scale = rounded(e, args[0], &[scale]);
         let factor = e.select(mask, scale, zero);
         Ok(vec![e.mul(args[0], factor), mask])
     })?;
     Ok((outs[0], outs[1]))
+}
+
+/// What alpha dropout multiplies kept elements by, and adds to the kept and to the dropped ones.
+struct Alpha {
+    scale: f64,
+    kept: f64,
+    /// A sum that PyTorch rounds after each summand.
+    dropped: [f64; 2],
+}
+
+fn alpha(p: f64) -> Alpha {
+    /// The scale of SELU times its alpha.
+    const ALPHA: f64 = 1.758_099_340_847_376_6;
+    let scale = 1.0 / ((ALPHA * ALPHA * p + 1.0) * (1.0 - p)).sqrt();
+    Alpha { scale, kept: ALPHA * scale * p, dropped: [-ALPHA * scale, ALPHA * scale * p] }
+}
+
+/// A sum of numbers in the type and shape of a tensor, rounded after each.
+fn rounded(e: &mut Emitter, like: V, summands: &[f64]) -> V {
+    let (dims, dtype) = (e.dims(like), e.dtype(like));
+    let mut sum: Option<V> = None;
+    for number in summands {
+        let number = e.float(&dims, promote::wide(dtype), *number);
+        let number = match sum {
+            Some(sum) => {
+                let sum = e.convert(sum, promote::wide(dtype));
+                e.add(sum, number)
+            }
+            None => number,
+        };
+        sum = Some(e.convert(number, dtype));
+    }
+    sum.unwrap_or_else(|| e.like(like, 0.0))
 }
 
 /// Attention's dropout on its probabilities.

@@ -7,17 +7,20 @@ use warpforge_snakeburger::ops::{self, Direction};
 use super::Lower;
 use super::random::{bits, normal, uniform};
 use crate::cx::{Cx, Out, Res, refuse};
-use warpforge_snakeburger::build::V;
+use warpforge_snakeburger::build::{Fold, V};
 
 /// Operators here that draw.
 pub const DRAWS: &[&str] = &[
     "aten::bernoulli_",
     "aten::exponential_",
+    "aten::multinomial",
     "aten::normal",
     "aten::randint",
     "aten::randint_like",
     "aten::random_",
     "aten::randperm",
+    "aten::rrelu",
+    "aten::rrelu_",
 ];
 
 pub const ROWS: &[(&str, Lower)] = &[
@@ -41,18 +44,10 @@ pub const ROWS: &[(&str, Lower)] = &[
         let old = cx.read(target);
         let dims = cx.e.dims(old);
         let rate = cx.float("lambd")?;
-        let u = uniform(cx, &dims)?;
-        let e = &mut cx.e;
-        let u = e.convert(u, DType::F64);
-        // Shifted into (0, 1], where the logarithm is finite.
-        let u = e.shift(u, 1.0 / 16_777_216.0);
-        let log = super::math::log(e, u);
-        let x = e.scale(log, -1.0 / rate);
+        let x = exponential(cx, &dims, rate)?;
         write(cx, x)
     }),
-    ("aten::multinomial", |_| {
-        refuse("draws by sums of probabilities, which the two passes round differently")
-    }),
+    ("aten::multinomial", multinomial),
     ("aten::normal", normal_of),
     ("aten::randint", |cx| {
         let dims = cx.ints("size")?;
@@ -95,6 +90,62 @@ pub const ROWS: &[(&str, Lower)] = &[
         Ok(e.convert(outs[1], dtype).into())
     }),
 ];
+
+fn exponential(cx: &mut Cx<'_>, dims: &[i64], rate: f64) -> Res<V> {
+    let u = uniform(cx, dims)?;
+    let e = &mut cx.e;
+    let u = e.convert(u, DType::F64);
+    // Shifted into (0, 1], where the logarithm is finite.
+    let u = e.shift(u, 1.0 / 16_777_216.0);
+    let log = super::math::log(e, u);
+    Ok(e.scale(log, -1.0 / rate))
+}
+
+/// Without replacement: the places of the largest quotients of weights and exponential numbers,
+/// as PyTorch does it. With it: where a uniform number falls among the running sums, in float64,
+/// so that the two passes' rounding does not decide it.
+fn multinomial(cx: &mut Cx<'_>) -> Res {
+    let weights = cx.tensor("self")?;
+    let (n, replacement) = (cx.int("num_samples")?, cx.bool("replacement")?);
+    let dims = cx.e.dims(weights).to_vec();
+    let Some((classes, rows)) = dims.split_last() else {
+        return refuse("draws from a single number");
+    };
+    let last = rows.len();
+    let mut drawn = rows.to_vec();
+    drawn.push(n);
+    if !replacement || n == 1 {
+        let dtype = cx.e.dtype(weights);
+        let q = exponential(cx, &dims, 1.0)?;
+        let e = &mut cx.e;
+        let q = e.convert(q, dtype);
+        let ratio = e.div(weights, q);
+        let places = e.order(ratio, last, true);
+        return Ok(e.slice_axis(places, last, 0, n, 1).into());
+    }
+    let u = uniform(cx, &drawn)?;
+    let e = &mut cx.e;
+    let u = e.convert(u, DType::F64);
+    let weights = e.convert(weights, DType::F64);
+    let sums = super::scan::running_sum(e, weights, last);
+    let whole = e.slice_axis(sums, last, classes - 1, *classes, 1);
+    let whole = e.broadcast_to(whole, &drawn);
+    let point = e.mul(u, whole);
+    // How many running sums lie at or below the point.
+    let mut both = drawn.clone();
+    both.push(*classes);
+    let rows: Vec<usize> = (0..=last).collect();
+    let point = e.broadcast_in(point, &both, &rows);
+    let mut axes: Vec<usize> = (0..last).collect();
+    axes.push(last + 1);
+    let sums = e.broadcast_in(sums, &both, &axes);
+    let below = e.compare(Direction::Le, sums, point);
+    let below = e.convert(below, DType::S64);
+    let place = e.reduce(below, Fold::Add, &[last + 1]);
+    // A point at the very end belongs to the last class.
+    let top = e.full(&drawn, DType::S64, Num::I(classes - 1));
+    Ok(e.min(place, top).into())
+}
 
 fn write(cx: &mut Cx<'_>, value: V) -> Res {
     let target = cx.slot("self")?;

@@ -7,7 +7,8 @@ use warpforge_snakeburger::eval::Num;
 use warpforge_snakeburger::ir::{Attr, DType, Dict};
 
 use super::Lower;
-use super::math::{at_least, sigmoid, tanh};
+use super::activation::relu;
+use super::math::{sigmoid, tanh};
 use super::matmul::linear_of;
 use super::random::{attention_state, keep_mask};
 use crate::cx::{Cx, Out, Res, attr_f, attr_i, element, refuse};
@@ -297,7 +298,7 @@ fn step(e: &mut Emitter, plan: Plan, now: V, state: &[V], weights: Weights) -> R
     Ok(match plan.kind {
         Kind::Tanh | Kind::Relu => {
             let sum = add(e, own, now);
-            vec![if plan.kind == Kind::Tanh { tanh(e, sum) } else { at_least(e, sum, 0.0) }]
+            vec![if plan.kind == Kind::Tanh { tanh(e, sum) } else { relu(e, sum) }]
         }
         Kind::Gru => {
             let (own, now) = (chunks(e, own, 3), chunks(e, now, 3));

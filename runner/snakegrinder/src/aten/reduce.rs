@@ -141,7 +141,7 @@ fn variance(e: &mut Emitter, x: V, axes: &[usize], correction: f64) -> (V, V) {
     (e.div(sum, divisor), mean)
 }
 
-fn deviation(cx: &mut Cx<'_>, root: bool, with_mean: bool) -> Res {
+fn deviation(cx: &mut Cx<'_>, rooted: bool, with_mean: bool) -> Res {
     let x = cx.tensor("self")?;
     let (axes, keep) = (axes(cx, x)?, keeps(cx));
     let correction = if cx.given("unbiased") {
@@ -153,7 +153,11 @@ fn deviation(cx: &mut Cx<'_>, root: bool, with_mean: bool) -> Res {
     };
     let (wide, dtype) = cx.wide(x);
     let (variance, mean) = variance(&mut cx.e, wide, &axes, correction);
-    let y = if root { cx.e.same(ops::Sqrt::default(), &[variance]) } else { variance };
+    let y = if rooted {
+        root(&mut cx.e, variance, |e, variance| e.same(ops::Sqrt::default(), &[variance]))
+    } else {
+        variance
+    };
     let mut outs = Vec::new();
     let kept: Vec<i64> = {
         let dims = cx.e.dims(x);
@@ -292,6 +296,8 @@ pub fn log_sum_exp(e: &mut Emitter, x: V, axes: &[usize], keep: bool) -> V {
     let finite = e.push(ops::IsFinite {}, &[top], e.ty(top).with_elem(DType::I1));
     let zero = e.like(top, 0.0);
     let top = e.select(finite, top, zero);
+    // The result is the same whatever is taken off and added again.
+    let top = e.stop_gradient(top);
     let all: Vec<usize> = (0..dims.len()).collect();
     let spread = e.broadcast_in(top, &dims, &all);
     let low = e.sub(x, spread);
@@ -319,6 +325,16 @@ fn norm_of(cx: &mut Cx<'_>, order: f64) -> Res {
     Ok(cx.e.convert(y, dtype).into())
 }
 
+/// A root whose derivative at zero is zero, as PyTorch has it for norms, and not infinite.
+fn root(e: &mut Emitter, sum: V, of: impl FnOnce(&mut Emitter, V) -> V) -> V {
+    let nothing = e.compare_to(Direction::Eq, sum, 0.0);
+    let one = e.like(sum, 1.0);
+    let some = e.select(nothing, one, sum);
+    let y = of(e, some);
+    let zero = e.zeros_like(y);
+    e.select(nothing, zero, y)
+}
+
 /// A norm of magnitudes.
 pub fn vector_norm(e: &mut Emitter, size: V, order: f64, axes: &[usize], keep: bool) -> Res<V> {
     Ok(if order == 0.0 {
@@ -335,13 +351,13 @@ pub fn vector_norm(e: &mut Emitter, size: V, order: f64, axes: &[usize], keep: b
     } else if order == 2.0 {
         let square = e.mul(size, size);
         let sum = total(e, square, Fold::Add, axes, keep);
-        e.same(ops::Sqrt::default(), &[sum])
+        root(e, sum, |e, sum| e.same(ops::Sqrt::default(), &[sum]))
     } else if order.is_finite() {
         let exponent = e.like(size, order);
         let powers = e.same(ops::Power {}, &[size, exponent]);
         let sum = total(e, powers, Fold::Add, axes, keep);
-        let root = e.like(sum, 1.0 / order);
-        e.same(ops::Power {}, &[sum, root])
+        let exponent = e.like(sum, 1.0 / order);
+        root(e, sum, |e, sum| e.same(ops::Power {}, &[sum, exponent]))
     } else {
         return refuse(format!("is the norm of order {order}"));
     })

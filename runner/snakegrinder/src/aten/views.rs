@@ -15,8 +15,8 @@ pub const ROWS: &[(&str, Lower)] = &[
     ("aten::broadcast_to", expand),
     ("aten::chunk", chunk),
     ("aten::contiguous", itself),
-    ("aten::detach", itself),
-    ("aten::detach_", itself),
+    ("aten::detach", detach),
+    ("aten::detach_", detach),
     ("aten::diagonal", diagonal),
     ("aten::expand", expand),
     ("aten::expand_as", |cx| {
@@ -94,6 +94,12 @@ pub const ROWS: &[(&str, Lower)] = &[
 
 fn itself(cx: &mut Cx<'_>) -> Res {
     Ok(Out::Slot(cx.slot("self")?))
+}
+
+/// The same memory, of which nothing flows back.
+fn detach(cx: &mut Cx<'_>) -> Res {
+    let slot = cx.slot("self")?;
+    Ok(Out::Slot(cx.view(slot, View::Detached)))
 }
 
 fn dims_of(cx: &mut Cx<'_>, name: &str) -> Res<Vec<i64>> {

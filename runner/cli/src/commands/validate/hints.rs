@@ -51,7 +51,7 @@ fn nonfinite(report: &Report) -> Option<String> {
     };
     report.reasons.iter().any(both).then(|| {
         "both sides have the same NaN and infinity in the same places; if golden is meant to, say \
-         --expect-nan"
+         --expect-nonfinite"
             .to_owned()
     })
 }

@@ -100,7 +100,7 @@ fn outcome(tensor: &TensorReport) -> String {
     }
 }
 
-fn style(verdict: Verdict) -> Style {
+pub(super) fn style(verdict: Verdict) -> Style {
     match verdict {
         Verdict::Pass => GREEN,
         Verdict::Fail | Verdict::Invalid => RED,
@@ -109,6 +109,6 @@ fn style(verdict: Verdict) -> Style {
 }
 
 /// Thin spaces are for pages.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     text.replace('\u{202f}', " ")
 }

@@ -16,7 +16,7 @@ use super::Fault;
 
 pub use context::{Autocast, Context, GradMode};
 pub use tensor::{Layout, Mapping, Tensor};
-pub use value::Op;
+pub use value::{Alias, Op};
 
 /// Copies and frees a message of the shim's.
 ///

@@ -52,6 +52,8 @@ unsafe extern "C" {
     pub fn wf_op_results(op: *const Op) -> usize;
     pub fn wf_op_parameter_name(op: *const Op, index: usize) -> *const c_char;
     pub fn wf_op_parameter_default(op: *const Op, index: usize) -> *mut Value;
+    pub fn wf_op_alias(op: *const Op, index: usize) -> c_int;
+    pub fn wf_op_views(op: *const Op) -> c_int;
     pub fn wf_op_random(op: *const Op) -> c_int;
     pub fn wf_op_schema(op: *const Op) -> *mut c_char;
     pub fn wf_op_call(
@@ -90,6 +92,10 @@ unsafe extern "C" {
     pub fn wf_tensor_dims(tensor: *const C_tensor) -> usize;
     pub fn wf_tensor_sizes(tensor: *const C_tensor, sizes: *mut i64);
     pub fn wf_tensor_require_grad(tensor: *const C_tensor, required: c_int, error: Error);
+    pub fn wf_tensor_tracked(tensor: *const C_tensor) -> c_int;
+    pub fn wf_tensor_backward(tensor: *const C_tensor, error: Error);
+    pub fn wf_tensor_grad(tensor: *const C_tensor) -> *mut C_tensor;
+    pub fn wf_tensor_drop_grad(tensor: *const C_tensor, error: Error);
     pub fn wf_tensor_host(tensor: *const C_tensor, error: Error) -> *mut C_tensor;
     pub fn wf_tensor_data(tensor: *const C_tensor) -> *const c_void;
     pub fn wf_tensor_bytes(tensor: *const C_tensor) -> usize;

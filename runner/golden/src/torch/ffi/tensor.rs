@@ -28,7 +28,8 @@ impl Clone for Tensor {
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}{:?}", self.dtype(), self.shape())
+        let dtype = self.dtype().map_or("nothing", ScalarType::name);
+        write!(f, "{dtype} {:?}", self.shape())
     }
 }
 
@@ -146,6 +147,35 @@ impl Tensor {
     pub fn require_grad(&self, required: bool) -> Result<(), Fault> {
         // SAFETY: a live handle.
         checked(|error| unsafe { raw::wf_tensor_require_grad(self.raw(), required.into(), error) })
+    }
+
+    /// Whether gradients with respect to it, or through it, are recorded.
+    pub fn tracked(&self) -> bool {
+        // SAFETY: a live handle.
+        self.defined() && unsafe { raw::wf_tensor_tracked(self.raw()) != 0 }
+    }
+
+    /// Adds the gradients of this scalar to all leaves that it was computed from.
+    pub fn backward(&self) -> Result<(), Fault> {
+        // SAFETY: a live handle.
+        checked(|error| unsafe { raw::wf_tensor_backward(self.raw(), error) })
+    }
+
+    /// The gradient that was added up for it, if any was.
+    pub fn grad(&self) -> Option<Self> {
+        // SAFETY: a live handle; the result is fresh.
+        let grad = unsafe { Self::own(raw::wf_tensor_grad(self.raw())) };
+        grad.defined().then_some(grad)
+    }
+
+    pub fn drop_grad(&self) -> Result<(), Fault> {
+        // SAFETY: a live handle.
+        checked(|error| unsafe { raw::wf_tensor_drop_grad(self.raw(), error) })
+    }
+
+    /// The number that a tensor of one float holds.
+    pub fn number(&self) -> Result<f64, Fault> {
+        f64::try_from(&self.0).map_err(|error| Fault(error.to_string()))
     }
 
     /// The values as plain bytes in host memory.

@@ -75,6 +75,15 @@ impl Boxed {
     }
 }
 
+/// What a schema says of an argument's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alias {
+    None,
+    /// A result may share it.
+    Share,
+    Write,
+}
+
 /// An operator of the dispatcher. Its handle lives as long as the process.
 #[derive(Clone)]
 pub struct Op {
@@ -113,6 +122,24 @@ impl Op {
         // SAFETY: a live handle and an index below its count; what it returns is fresh.
         let raw = unsafe { raw::wf_op_parameter_default(self.raw, index) };
         if raw.is_null() { None } else { Boxed(raw).read().ok() }
+    }
+
+    pub fn alias(&self, index: usize) -> Alias {
+        if index >= self.parameters.len() {
+            return Alias::None;
+        }
+        // SAFETY: a live handle and an index below its count.
+        match unsafe { raw::wf_op_alias(self.raw, index) } {
+            0 => Alias::None,
+            1 => Alias::Share,
+            _ => Alias::Write,
+        }
+    }
+
+    /// Whether a result may share the memory of an argument.
+    pub fn gives_views(&self) -> bool {
+        // SAFETY: a live handle.
+        unsafe { raw::wf_op_views(self.raw) != 0 }
     }
 
     /// Whether it draws random numbers, with some arguments at least.

@@ -6,6 +6,7 @@ mod figures;
 mod layers;
 mod scale;
 mod tables;
+mod training;
 
 use std::fmt::Write as _;
 
@@ -33,7 +34,12 @@ pub fn html(report: &Report) -> String {
     );
     header(&mut page, report);
     page.push_str("<main>\n");
-    figures::key_figures(&mut page, report);
+    if let Some(training) = &report.training {
+        training::key_figures(&mut page, training);
+        training::sections(&mut page, report, training);
+    } else {
+        figures::key_figures(&mut page, report);
+    }
     divergence(&mut page, report);
     layers::plot(&mut page, report);
     figures::ulps(&mut page, report);

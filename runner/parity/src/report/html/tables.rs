@@ -13,7 +13,7 @@ use crate::verdict::Short;
 const MOST_TENSORS: usize = 400;
 const MOST_FACTS: usize = 600;
 
-fn open_table(page: &mut String, label: &str, columns: &[&str]) {
+pub(super) fn open_table(page: &mut String, label: &str, columns: &[&str]) {
     let _ = write!(
         page,
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">\n<table>\n\
@@ -25,7 +25,7 @@ fn open_table(page: &mut String, label: &str, columns: &[&str]) {
     page.push_str("</tr></thead>\n<tbody>\n");
 }
 
-fn close_table(page: &mut String) {
+pub(super) fn close_table(page: &mut String) {
     page.push_str("</tbody>\n</table>\n</div>\n");
 }
 
@@ -223,7 +223,11 @@ pub(super) fn method(page: &mut String, report: &Report) {
          integers and booleans must be equal.</p>\n<div class=\"columns\">\n",
     );
     open_table(page, "Tolerances", &["Kind", "rtol", "atol"]);
-    let present = |kind: &Kind| report.tensors.iter().any(|tensor| tensor.kind == *kind);
+    let training = report.training.as_deref();
+    let present = |kind: &Kind| match training {
+        Some(_) => *kind != Kind::Outputs,
+        None => report.tensors.iter().any(|tensor| tensor.kind == *kind),
+    };
     for kind in Kind::ALL.into_iter().filter(present) {
         let tolerance = report.tolerances.of(kind);
         let _ = writeln!(
@@ -254,6 +258,19 @@ pub(super) fn method(page: &mut String, report: &Report) {
         fact("Oracle", &format!("{} ({scope})", oracle.source));
         let factor = report.tolerances.oracle.factor;
         fact("Oracle bound", &format!("{factor} \u{d7} golden\u{2019}s RMSE + 1 ulp"));
+    }
+    if let Some(training) = training {
+        let bounds = &training.parity.bounds;
+        let multiple = bounds.noise_multiple;
+        fact("Gradients by norm", &format!("{:e}", bounds.gradient_relative));
+        fact("Gradients that are noise", &format!("{multiple} \u{d7} golden\u{2019}s own"));
+        fact(
+            "Left out at most",
+            &format!("{} % of gradient elements", 100.0 * bounds.most_left_out),
+        );
+        fact("Updates by norm", &format!("{:e}", bounds.update_relative));
+        let curve = &bounds.curve;
+        fact("Loss curve", &format!("{} \u{d7} golden\u{2019}s own spread", curve.factor));
     }
     for (name, seed) in &report.seeds {
         fact(&format!("Seed: {name}"), &seed.to_string());

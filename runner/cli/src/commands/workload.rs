@@ -1,0 +1,413 @@
+//! Trainings in both passes: a workload of ours or any model, whole (`warpforge run`) or pass by
+//! pass (`warpforge golden`, `warpforge execute`).
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use warpforge_bench::system::snapshot;
+use warpforge_golden_protocol::{Device, Search};
+use warpforge_parity::performance::Baselines;
+use warpforge_parity::training::TrainingSettings;
+use warpforge_pt2::Model;
+use warpforge_workloads::bert_squad::{self, Config, Machine, Preset, Workload};
+use warpforge_workloads::training::both::{self, Request, RunFile};
+use warpforge_workloads::training::{Noise, Plan, Stage, given, spread};
+
+use super::Context;
+use super::model::Given;
+use super::run::{explain, libtorch, processors, progress, weights};
+use super::training::Training;
+use super::validate::training as shown;
+use crate::exit::Exit;
+use crate::failure::Misuse;
+use crate::ui::Ui;
+
+/// The workloads that come with WarpForge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Name {
+    /// BERT answers questions about passages (SQuAD v1.1)
+    BertSquad,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Size {
+    #[default]
+    Demo,
+    Base,
+    Full,
+}
+
+impl From<Size> for Preset {
+    fn from(size: Size) -> Self {
+        match size {
+            Size::Demo => Preset::Demo,
+            Size::Base => Preset::Base,
+            Size::Full => Preset::Full,
+        }
+    }
+}
+
+/// Where Pass 2 runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// The reference interpreter
+    #[default]
+    Cpu,
+    Cuda,
+    Hip,
+}
+
+/// What can be said about a workload.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Workload")]
+pub struct WorkloadOptions {
+    /// How large
+    #[arg(long, value_enum, default_value_t = Size::Demo)]
+    preset: Size,
+
+    /// Where Pass 2 runs
+    #[arg(long, value_enum, default_value_t = Target::Cpu)]
+    device: Target,
+
+    /// A folder with the data set's files, in the place of generated passages
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// A folder with train.pt2, eval.pt2, vocab.txt and weights.safetensors
+    #[arg(long, value_name = "DIR")]
+    model_dir: Option<PathBuf>,
+
+    /// Change a setting; `--set help` lists them
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Make golden again though it is there
+    #[arg(long)]
+    refresh_golden: bool,
+}
+
+/// What all trainings are told.
+pub struct Common<'a> {
+    pub out: &'a Path,
+    pub program: Option<&'a Path>,
+    pub seed: u64,
+    pub device: Device,
+    pub threads: u32,
+    pub libtorch: Search,
+    pub settings: TrainingSettings,
+    pub oracle: bool,
+    pub limit: Option<Duration>,
+}
+
+/// Run golden's pass of a workload alone
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  warpforge golden bert-squad --out golden/
+  warpforge golden bert-squad --preset full --model bert-large/ --data squad/ --epochs 2 --batch-size 8 --out golden/")]
+pub struct GoldenArgs {
+    #[arg(value_enum, value_name = "WORKLOAD")]
+    workload: Name,
+
+    /// How large
+    #[arg(long, value_enum, default_value_t = Size::Demo)]
+    preset: Size,
+
+    /// A folder with train.pt2, eval.pt2, vocab.txt and weights.safetensors
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+
+    /// A folder with the data set's files, in the place of generated passages
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    #[arg(long, value_name = "N")]
+    epochs: Option<f64>,
+
+    #[arg(long, value_name = "N")]
+    batch_size: Option<u32>,
+
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Change a setting; `--set help` lists them
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Where golden runs
+    #[arg(long, value_name = "cpu|cuda:N", default_value = "cpu")]
+    device: Device,
+
+    /// Threads of one operator [default: as many as there are processors]
+    #[arg(long, value_name = "N")]
+    threads: Option<u32>,
+
+    /// The folder for golden's results
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Run WarpForge's pass of a workload alone, beside golden's results
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  warpforge execute bert-squad --golden golden/ --out ours/
+  warpforge validate --golden golden/ --candidate ours/ --fail-on-mismatch
+
+Settings, data and model are those that golden's folder names.")]
+pub struct ExecuteArgs {
+    #[arg(value_enum, value_name = "WORKLOAD")]
+    workload: Name,
+
+    /// The folder that `warpforge golden` made
+    #[arg(long, value_name = "DIR")]
+    golden: PathBuf,
+
+    /// Where Pass 2 runs
+    #[arg(long, value_enum, default_value_t = Target::Cpu)]
+    device: Target,
+
+    /// Run this program in the place of the step's own
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+
+    /// The folder for the results
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+fn misuse(message: impl Into<String>, help: &str) -> anyhow::Error {
+    Misuse::new(message, help).into()
+}
+
+/// Backends beside the reference interpreter are named, not there.
+fn check(target: Target) -> anyhow::Result<()> {
+    let name = match target {
+        Target::Cpu => return Ok(()),
+        Target::Cuda => "cuda",
+        Target::Hip => "hip",
+    };
+    let problem = format!("Pass 2 does not run on {name} yet");
+    Err(misuse(problem, "leave --device out: the reference interpreter runs it on the processor"))
+}
+
+fn settings(preset: Size, changes: &[String]) -> anyhow::Result<Config> {
+    let config = Config::preset(preset.into());
+    if changes.iter().any(|change| change == "help") {
+        let mut list = String::new();
+        let all = serde_json::to_value(&config)?;
+        for (name, value) in all.as_object().into_iter().flatten() {
+            let _ = write!(list, "\n  {name}={value}");
+        }
+        return Err(misuse(format!("the settings are{list}"), "change one with --set key=value"));
+    }
+    let with = config.with(changes);
+    with.map_err(|problem| misuse(problem, "`--set help` lists the settings"))
+}
+
+/// `warpforge run bert-squad`.
+pub fn run(options: &WorkloadOptions, common: Common<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
+    check(options.device)?;
+    let mut config = settings(options.preset, &options.set)?;
+    if common.seed != 0 {
+        config.seed = common.seed;
+    }
+    config.data = options.data.clone().or(config.data);
+    config.model = options.model_dir.clone().or(config.model);
+    let machine =
+        Machine { device: common.device, threads: common.threads, libtorch: common.libtorch };
+    let workload = Workload::new(&config, machine, &common.out.join("model")).map_err(explain)?;
+    ui.note(&format!(
+        "bert-squad, preset {}: {} steps of {} windows, {} questions",
+        config.preset.name(),
+        workload.plan.steps,
+        config.batch_size * config.accumulation,
+        workload.task.questions(),
+    ))?;
+    let mut request = request_of(&workload);
+    request.program = common.program.map(Path::to_owned);
+    request.settings = common.settings;
+    request.refresh = options.refresh_golden;
+    finish(&request, common.out, ui)
+}
+
+fn request_of(workload: &Workload) -> Request<'_> {
+    let config = &workload.config;
+    let samples = f64::from(config.batch_size) * f64::from(config.accumulation);
+    Request {
+        title: format!("{} ({})", bert_squad::NAME, config.preset.name()),
+        plan: &workload.plan,
+        task: &workload.task,
+        configuration: serde_json::json!({ bert_squad::NAME: config }),
+        workload: Some((bert_squad::NAME.into(), config.preset.name().into())),
+        program: None,
+        expect: config.expect.clone(),
+        attributions: workload.attributions.clone(),
+        settings: TrainingSettings::default(),
+        refresh: false,
+        items_per_step: samples,
+        hardware_class: snapshot().hardware_class(),
+        allowed_delta: Some(config.throughput_delta),
+        baselines: Baselines::default(),
+        timing: (3, 2),
+    }
+}
+
+/// `warpforge run --model F --train`.
+pub fn train(
+    model: &Path,
+    inputs: &[PathBuf],
+    given: &Given,
+    training: &Training,
+    common: &Common<'_>,
+    ui: &mut Ui,
+) -> anyhow::Result<Exit> {
+    let opened = Model::open(model).map_err(|error| explain(error.into()))?;
+    let names: Vec<String> = opened.inputs.iter().map(|input| input.name.to_string()).collect();
+    let recipe = training.recipe(&names)?;
+    if training.steps == 0 {
+        return Err(misuse("--steps is 0: nothing would be trained", "say how many steps"));
+    }
+    let (batches, dims) = given::read(model, inputs, &given.dims, common.seed).map_err(explain)?;
+    let accumulation = recipe.accumulation;
+    let items = batches.first().and_then(|batch| batch.values().next());
+    let items = items.and_then(|tensor| tensor.dims().first().copied()).unwrap_or(1);
+    let task = given::Batches::new(batches, accumulation);
+    let steps = training.steps;
+    let plan = Plan {
+        model: model.to_owned(),
+        evaluation: None,
+        weights: weights(given),
+        dims,
+        evaluation_dims: Vec::new(),
+        loss: training.loss.clone(),
+        recipe,
+        steps,
+        forced: spread(steps, training.forced),
+        noise: Noise { runs: training.noise, steps },
+        seed: common.seed,
+        threads: common.threads,
+        device: common.device,
+        oracle: common.oracle,
+        checkpoint_every: 100,
+        limit: common.limit,
+        libtorch: common.libtorch.clone(),
+    };
+    let title = model.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let inputs: Vec<String> = inputs.iter().map(|path| path.display().to_string()).collect();
+    let request = Request {
+        title,
+        plan: &plan,
+        task: &task,
+        configuration: serde_json::json!({ "model": {
+            "path": model, "inputs": inputs, "loss": plan.loss, "recipe": plan.recipe,
+            "steps": steps, "seed": common.seed, "threads": common.threads,
+        }}),
+        workload: None,
+        program: common.program.map(Path::to_owned),
+        expect: warpforge_parity::bundle::Expect::new(),
+        attributions: Vec::new(),
+        settings: common.settings,
+        refresh: false,
+        items_per_step: items as f64 * f64::from(accumulation),
+        hardware_class: snapshot().hardware_class(),
+        allowed_delta: None,
+        baselines: Baselines::default(),
+        timing: (2, 2),
+    };
+    finish(&request, common.out, ui)
+}
+
+fn finish(request: &Request<'_>, out: &Path, ui: &mut Ui) -> anyhow::Result<Exit> {
+    let bar = progress(ui);
+    let system = serde_json::to_value(snapshot()).ok();
+    let report = both::run(request, out, system, &mut |stage| show_stage(&bar, &stage));
+    bar.finish_and_clear();
+    let report = report.map_err(explain)?;
+    shown::show(&report, Some(out), ui)?;
+    Ok(report.verdicts.correctness.into())
+}
+
+fn show_stage(bar: &ProgressBar, stage: &Stage) {
+    bar.set_message(match stage {
+        Stage::Loading => "reading models and data".to_owned(),
+        Stage::Training { pass, step, steps, loss } => {
+            format!("{}: step {step} of {steps}, loss {loss:.4}", pass.name())
+        }
+        Stage::Forced { pass, step } => format!("{}: step {step} from golden's state", pass.name()),
+        Stage::Evaluating { pass, batch, batches } => {
+            format!("{}: evaluating, {batch} of {batches}", pass.name())
+        }
+        Stage::Noise { run, runs, step, steps } => {
+            format!("golden's own spread: run {run} of {runs}, step {step} of {steps}")
+        }
+        Stage::Measuring => "timing both passes".to_owned(),
+        Stage::Comparing => "comparing".to_owned(),
+    });
+}
+
+/// `warpforge golden`.
+pub fn golden(args: &GoldenArgs, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
+    let Name::BertSquad = args.workload;
+    let mut config = settings(args.preset, &args.set)?;
+    config.model = args.model.clone().or(config.model);
+    config.data = args.data.clone().or(config.data);
+    config.epochs = args.epochs.unwrap_or(config.epochs);
+    config.batch_size = args.batch_size.unwrap_or(config.batch_size);
+    config.seed = args.seed.unwrap_or(config.seed);
+    if args.epochs.is_some() {
+        config.steps = None;
+    }
+    let threads = args.threads.unwrap_or_else(processors);
+    let machine = Machine { device: args.device, threads, libtorch: libtorch(context) };
+    let workload = Workload::new(&config, machine, &args.out.join("model")).map_err(explain)?;
+    let request = request_of(&workload);
+    let bar = progress(ui);
+    let system = serde_json::to_value(snapshot()).ok();
+    let made = both::make_golden(&request, &args.out, system.as_ref(), &mut |stage| {
+        show_stage(&bar, &stage);
+    });
+    bar.finish_and_clear();
+    match made {
+        Err(warpforge_workloads::Error::Golden(error)) if error.is_missing() => {
+            ui.note("Skipped: golden needs libtorch (cargo xtask setup golden)")?;
+            return Ok(Exit::Skipped);
+        }
+        made => made.map_err(explain)?,
+    }
+    ui.note(&format!("golden's results are in {}", args.out.display()))?;
+    Ok(Exit::Pass)
+}
+
+/// `warpforge execute`.
+pub fn execute(args: &ExecuteArgs, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
+    let Name::BertSquad = args.workload;
+    check(args.device)?;
+    let known = RunFile::read(&args.golden).map_err(explain)?;
+    let config: Config = serde_json::from_value(known.configuration[bert_squad::NAME].clone())
+        .map_err(|error| {
+            let path = args.golden.display();
+            misuse(
+                format!("{path} is no golden of {}: {error}", bert_squad::NAME),
+                "make one with `warpforge golden bert-squad --out DIR`",
+            )
+        })?;
+    let machine =
+        Machine { device: Device::Cpu, threads: processors(), libtorch: libtorch(context) };
+    let workload = Workload::new(&config, machine, &args.out.join("model")).map_err(explain)?;
+    let mut request = request_of(&workload);
+    request.program.clone_from(&args.program);
+    let bar = progress(ui);
+    let system = serde_json::to_value(snapshot()).ok();
+    let made =
+        both::make_candidate(&request, &args.golden, &args.out, system.as_ref(), &mut |stage| {
+            show_stage(&bar, &stage);
+        });
+    bar.finish_and_clear();
+    made.map_err(explain)?;
+    ui.note(&format!("the results are in {}", args.out.display()))?;
+    Ok(Exit::Pass)
+}

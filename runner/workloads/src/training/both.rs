@@ -1,0 +1,286 @@
+//! Both passes of a training, compared: what `run` does in one go, and its parts one by one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use warpforge_golden_protocol as protocol;
+use warpforge_parity::bundle::{self, Expect, Writer, write_beside};
+use warpforge_parity::performance::{self, Baselines, Block, Blocks, PeakMemory, Rules};
+use warpforge_parity::report::{self, Attribution, Report};
+use warpforge_parity::training::{self as parity, TrainingParity, TrainingSettings};
+use warpforge_parity::verdict::Reason;
+use warpforge_snakeburger::text;
+use warpforge_snakeburger::verify;
+
+use super::measure::{self, Measured};
+use super::stepper::{Programs, Stepper};
+use super::{Pass, Plan, Stage, Task, execute, golden};
+use crate::error::Error;
+
+/// What is trained and compared.
+pub struct Request<'a> {
+    pub title: String,
+    pub plan: &'a Plan,
+    pub task: &'a dyn Task,
+    /// Everything that was set, for `run.json`.
+    pub configuration: serde_json::Value,
+    /// The workload and its preset, if it is one of ours.
+    pub workload: Option<(String, String)>,
+    /// A program in the place of the step's own.
+    pub program: Option<PathBuf>,
+    pub expect: Expect,
+    pub attributions: Vec<Attribution>,
+    pub settings: TrainingSettings,
+    /// Makes golden's folder again though it is there.
+    pub refresh: bool,
+    /// What a step processes.
+    pub items_per_step: f64,
+    pub hardware_class: String,
+    pub allowed_delta: Option<f64>,
+    pub baselines: Baselines,
+    /// Rounds of timed blocks, and the steps of each; none leaves speed out.
+    pub timing: (u32, u32),
+}
+
+/// The content of a pass's `run.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunFile {
+    pub version: u32,
+    pub warpforge: String,
+    /// Of golden's folder: everything that determines it.
+    pub key: String,
+    pub title: String,
+    pub configuration: serde_json::Value,
+    #[serde(default)]
+    pub libtorch: Option<String>,
+    #[serde(default)]
+    pub system: Option<serde_json::Value>,
+}
+
+impl RunFile {
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(bundle::RUN);
+        let text = fs::read(&path).map_err(|error| Error::io(&path, error))?;
+        serde_json::from_slice(&text).map_err(|error| Error::File { path, why: error.to_string() })
+    }
+}
+
+/// Pass 1 alone.
+pub fn make_golden(
+    request: &Request<'_>,
+    out: &Path,
+    system: Option<&serde_json::Value>,
+    on_stage: &mut dyn FnMut(Stage),
+) -> Result<(), Error> {
+    let programs = Programs::new(request.plan, None)?;
+    golden_folder(request, &programs, out, system, on_stage)
+}
+
+fn golden_folder(
+    request: &Request<'_>,
+    programs: &Programs,
+    out: &Path,
+    system: Option<&serde_json::Value>,
+    on_stage: &mut dyn FnMut(Stage),
+) -> Result<(), Error> {
+    let key = golden::key(request.plan, &request.configuration)?;
+    let whole = out.join(bundle::COMPLETE).is_file() && !out.join(bundle::INCOMPLETE).exists();
+    if whole && !request.refresh && RunFile::read(out).is_ok_and(|known| known.key == key) {
+        return Ok(());
+    }
+    let order = Stepper::new(programs, request.plan.seed)?.order();
+    let run = RunFile {
+        version: 1,
+        warpforge: env!("CARGO_PKG_VERSION").into(),
+        key: key.clone(),
+        title: request.title.clone(),
+        configuration: request.configuration.clone(),
+        libtorch: Some(protocol::LIBTORCH_VERSION.into()),
+        system: system.cloned(),
+    };
+    golden::make(request.plan, request.task, &order, &request.expect, out, &run, on_stage)
+}
+
+/// Pass 2 alone, beside golden's folder.
+pub fn make_candidate(
+    request: &Request<'_>,
+    golden: &Path,
+    out: &Path,
+    system: Option<&serde_json::Value>,
+    on_stage: &mut dyn FnMut(Stage),
+) -> Result<(), Error> {
+    let programs = Programs::new(request.plan, read_program(request)?)?;
+    candidate_folder(request, &programs, golden, out, system, None, on_stage)
+}
+
+fn read_program(request: &Request<'_>) -> Result<Option<warpforge_snakeburger::ir::Module>, Error> {
+    let Some(path) = &request.program else { return Ok(None) };
+    let source = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+    let name = path.display().to_string();
+    let shown = warpforge_snakeburger::diag::Source::new(&name, &source);
+    let module = text::parse(&source, text::Options::default())
+        .map_err(|problem| Error::Program(shown.render(&problem)))?;
+    let problems = verify::problems(&module);
+    if problems.is_empty() {
+        return Ok(Some(module));
+    }
+    let all: Vec<String> = problems.iter().map(|problem| shown.render(problem)).collect();
+    Err(Error::Program(all.join("\n")))
+}
+
+fn candidate_folder(
+    request: &Request<'_>,
+    programs: &Programs,
+    golden: &Path,
+    out: &Path,
+    system: Option<&serde_json::Value>,
+    blocks: Option<&Blocks>,
+    on_stage: &mut dyn FnMut(Stage),
+) -> Result<(), Error> {
+    let of_golden = RunFile::read(golden)?;
+    let program = golden::text_digest(&text::print(&programs.step, text::PrintOptions::default()));
+    let run = RunFile {
+        version: 1,
+        warpforge: env!("CARGO_PKG_VERSION").into(),
+        key: golden::text_digest(&format!("{} {program}", of_golden.key)),
+        title: request.title.clone(),
+        configuration: request.configuration.clone(),
+        libtorch: None,
+        system: system.cloned(),
+    };
+    execute::make(request.plan, request.task, programs, golden, out, &run, blocks, on_stage)
+}
+
+/// Both passes, speed, comparison, report: the whole bundle.
+pub fn run(
+    request: &Request<'_>,
+    out: &Path,
+    system: Option<serde_json::Value>,
+    on_stage: &mut dyn FnMut(Stage),
+) -> Result<Report, Error> {
+    on_stage(Stage::Loading);
+    let programs = Programs::new(request.plan, read_program(request)?)?;
+    let (golden, candidate) = (out.join(bundle::GOLDEN), out.join(bundle::WARPFORGE));
+    let made = golden_folder(request, &programs, &golden, system.as_ref(), on_stage);
+    match made {
+        Err(Error::Golden(error)) if error.is_missing() => {
+            let reason = Reason::Absent {
+                what: "golden needs libtorch".into(),
+                cure: "cargo xtask setup golden".into(),
+            };
+            let parity = TrainingParity::without_comparison(reason, &request.settings);
+            return finish(request, out, &parity, None, system);
+        }
+        other => other?,
+    }
+    let (rounds, steps) = request.timing;
+    let blocks = if rounds > 0 && steps > 0 {
+        on_stage(Stage::Measuring);
+        let steps = steps.min(request.plan.steps);
+        let measured = measure::measure(request.plan, request.task, &programs, rounds, steps)?;
+        Some(blocks(request, &measured))
+    } else {
+        None
+    };
+    let system_ref = system.as_ref();
+    candidate_folder(
+        request,
+        &programs,
+        &golden,
+        &candidate,
+        system_ref,
+        blocks.as_ref(),
+        on_stage,
+    )?;
+    on_stage(Stage::Comparing);
+    let parity = parity::judge(&golden, &candidate, &request.settings)?;
+    finish(request, out, &parity, blocks.as_ref(), system)
+}
+
+fn blocks(request: &Request<'_>, measured: &Measured) -> Blocks {
+    let pass = |pass| match pass {
+        Pass::WarpForge => performance::Pass::Warpforge,
+        Pass::Golden | Pass::Oracle => performance::Pass::Golden,
+    };
+    Blocks {
+        version: performance::VERSION,
+        blocks: measured
+            .blocks
+            .iter()
+            .map(|block| Block {
+                pass: pass(block.pass),
+                steps: block.steps.into(),
+                seconds: block.seconds,
+            })
+            .collect(),
+        items_per_step: request.items_per_step,
+        unit: "samples/s".into(),
+        rules: rules(request),
+        peak_memory_bytes: PeakMemory {
+            golden: measured.golden_peak_bytes,
+            warpforge: measured.own_peak_bytes,
+        },
+    }
+}
+
+/// Speed is judged apart from correctness, and not at all on the reference interpreter.
+fn rules(request: &Request<'_>) -> Rules {
+    Rules {
+        judged: false,
+        why_not: Some(
+            "Pass 2 ran on the reference interpreter, which is not meant to be fast".into(),
+        ),
+        allowed_delta: request.allowed_delta,
+        baseline_delta: request.allowed_delta.unwrap_or(0.15),
+        workload: match &request.workload {
+            Some((name, preset)) => format!("{name}/{preset}"),
+            None => request.title.clone(),
+        },
+        hardware_class: request.hardware_class.clone(),
+    }
+}
+
+fn finish(
+    request: &Request<'_>,
+    out: &Path,
+    parity: &TrainingParity,
+    blocks: Option<&Blocks>,
+    system: Option<serde_json::Value>,
+) -> Result<Report, Error> {
+    let mut report = Report::of_training(&request.title, parity.clone());
+    if let Some(blocks) = blocks {
+        let speed = performance::judge(blocks, &request.baselines);
+        report = report.with_performance(speed);
+    }
+    if let (Some(training), Some((name, preset))) = (&mut report.training, &request.workload) {
+        training.workload = Some(name.clone());
+        training.preset = Some(preset.clone());
+    }
+    let plan = request.plan;
+    report.golden.source = format!("libtorch {}", protocol::LIBTORCH_VERSION);
+    report.golden.device = Some(format!("{}, {} threads", plan.device, plan.threads));
+    report.candidate.source = "StableHLO on the reference interpreter".into();
+    report.candidate.device = Some("cpu".into());
+    report.seeds = BTreeMap::from([("seed".to_owned(), plan.seed)]);
+    report.versions = BTreeMap::from([
+        ("warpforge".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ("libtorch".to_owned(), protocol::LIBTORCH_VERSION.to_owned()),
+    ]);
+    report.attributions.clone_from(&request.attributions);
+    report.system = system;
+    let mut whole = Writer::create(out)?;
+    let golden = out.join(bundle::GOLDEN).join(bundle::RUN);
+    if let Ok(text) = fs::read(&golden) {
+        let path = out.join(bundle::RUN);
+        write_beside(&path, &text).map_err(|error| Error::io(&path, error))?;
+        whole.adopt(bundle::RUN)?;
+    }
+    whole.json(bundle::PARITY, parity)?;
+    whole.text(bundle::REPORT_JSON, &report::json(&report))?;
+    whole.text(bundle::JUNIT, &report::junit(&report))?;
+    whole.text(bundle::REPORT_HTML, &report::html(&report))?;
+    whole.finish()?;
+    Ok(report)
+}
