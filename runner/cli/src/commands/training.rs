@@ -1,7 +1,5 @@
 //! The options that say how a model is trained.
 
-use std::path::PathBuf;
-
 use clap::ValueEnum;
 use warpforge_training::{Adam, LossScale, Optimizer, Recipe, Schedule, Sgd};
 
@@ -113,10 +111,6 @@ pub struct Training {
     /// How many slightly disturbed runs show golden's own spread
     #[arg(long, value_name = "N", default_value_t = 3, requires = "train")]
     pub noise: u32,
-
-    /// The same model for use, with the same names of weights
-    #[arg(long, value_name = "FILE", requires = "train")]
-    pub evaluation: Option<PathBuf>,
 }
 
 impl Training {
