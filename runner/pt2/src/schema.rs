@@ -3,7 +3,7 @@
 
 #![allow(clippy::enum_variant_names, reason = "variants have the schema's names")]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -210,7 +210,7 @@ pub enum Hint {
 
 #[derive(Deserialize)]
 pub struct PayloadConfig {
-    pub config: HashMap<String, PayloadMeta>,
+    pub config: BTreeMap<String, PayloadMeta>,
 }
 
 #[derive(Deserialize)]
