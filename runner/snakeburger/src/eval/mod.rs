@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use apply::Apply;
 pub use scalar::{LaneFn, Program};
+pub(crate) use tensor::by_storage;
 pub use tensor::{Num, Tensor, Value, ravel, strides, unravel, wrap};
 
 use crate::ir::{Func, Graph, Module, NodeId, RegionId, TensorTy, Ty, ValueId, dims_compatible};
@@ -305,6 +306,14 @@ impl<'m> Cx<'_, 'm> {
         let slot = &mut self.frame.env[value.index()];
         let taken = if last { slot.take() } else { slot.clone() };
         taken.ok_or_else(|| self.error(format!("operand {i} is used before it is defined")))
+    }
+
+    /// Operand `i`, which must be a tensor, to write into: see [`Cx::take`].
+    pub fn take_tensor(&mut self, i: usize) -> EvalResult<Tensor> {
+        match self.take(i)? {
+            Value::Tensor(tensor) => Ok(tensor),
+            other => Err(self.error(format!("operand {i} is a {}, not a tensor", other.ty()))),
+        }
     }
 
     /// Operand `i`, which must be a tensor.

@@ -190,6 +190,8 @@ macro_rules! by_storage {
     }};
 }
 
+pub(crate) use by_storage;
+
 impl Tensor {
     /// A tensor of zeros of a static type.
     pub fn zeros(ty: TensorTy) -> Self {
@@ -201,14 +203,9 @@ impl Tensor {
         if !literal.splat {
             return Self { ty: literal.ty.clone(), data: literal.data.clone() };
         }
-        let mut tensor = Self::zeros(literal.ty.clone());
-        let element = literal.data.bytes();
-        tensor
-            .data
-            .bytes_mut()
-            .chunks_exact_mut(element.len())
-            .for_each(|c| c.copy_from_slice(element));
-        tensor
+        let (ty, element) = (literal.ty.clone(), literal.data.bytes());
+        let bytes = ty.count().unwrap_or(0) * ty.elem.storage().bytes();
+        Self { ty, data: Buffer::repeated(element, bytes) }
     }
 
     /// A rank-0 tensor.
@@ -403,6 +400,12 @@ impl Tensor {
     pub fn with_dims(mut self, dims: impl IntoIterator<Item = i64>) -> Self {
         self.ty.dims = dims.into_iter().collect();
         self.ty.bounds = None;
+        self
+    }
+
+    /// The same elements as those of another type that stores them alike.
+    pub(crate) fn with_ty(mut self, ty: TensorTy) -> Self {
+        self.ty = ty;
         self
     }
 

@@ -35,6 +35,21 @@ impl Buffer {
         Self { store: Store::Own(Arc::new(vec![0; bytes.div_ceil(8)])), bytes }
     }
 
+    /// One element again and again; its size divides eight bytes or is a multiple of them.
+    pub fn repeated(element: &[u8], bytes: usize) -> Self {
+        let words = bytes.div_ceil(8);
+        let store = if element.len() <= 8 {
+            let mut word = [0; 8];
+            word.iter_mut().zip(element.iter().cycle()).for_each(|(out, byte)| *out = *byte);
+            vec![u64::from_ne_bytes(word); words]
+        } else {
+            let pattern: Vec<u64> =
+                element.chunks_exact(8).map(bytemuck::pod_read_unaligned).collect();
+            pattern.iter().copied().cycle().take(words).collect()
+        };
+        Self { store: Store::Own(Arc::new(store)), bytes }
+    }
+
     pub fn from_slice<T: Pod>(elements: &[T]) -> Self {
         let mut buffer = Self::zeroed(size_of_val(elements));
         buffer.bytes_mut().copy_from_slice(bytemuck::cast_slice(elements));

@@ -1,6 +1,6 @@
 //! Mathematical functions of CHLO: a row each, evaluated directly and not by decomposition.
 
-use super::elementwise::{C, F, Fun, I, IntFun, Out, ROW, Row, elementwise};
+use super::elementwise::{C, F, Fun, I, IntFun, Loop, Out, ROW, Row, arithmetic, elementwise};
 use super::elementwise_grad::{self as g, Grad};
 use super::{Arity, Check, Count, Fusion, Infer, OpDef, Scalar, Tolerance};
 use crate::eval::{Cx, EvalResult, LaneFn, Num, Tensor};
@@ -59,8 +59,8 @@ elementwise! {
     Sinh "chlo.sinh" Form::ARROW, Sinh, MATH, Grad::One(g::sinh), [],
         Row { kinds: FC, float: Fun::One(f64::sinh), complex: Fun::One(complex::sinh), ..ROW };
     Square "chlo.square" Form::ARROW, Square, EXACT, Grad::One(g::square), [],
-        Row { kinds: I.or(FC), float: Fun::One(|x| x * x), int: IntFun::One(|_, x| x.wrapping_mul(x)),
-              complex: Fun::One(complex::square), ..ROW };
+        Row { kinds: I.or(FC), int: IntFun::One(|_, x| x.wrapping_mul(x)), complex: Fun::One(complex::square),
+              ..arithmetic!(|x| x * x) };
     ChloTan "chlo.tan" Form::ARROW, Tan, MATH, Grad::One(g::tan), [],
         Row { kinds: FC, float: Fun::One(f64::tan), complex: Fun::One(complex::tan), ..ROW };
     Zeta "chlo.zeta" Form::ARROW, Zeta, MATH, Grad::Second(g::zeta_q), [],

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use rayon::prelude::*;
+
 use super::elementwise::{And, B, Maximum, Minimum, Or, Row};
 use super::elementwise_grad::parts;
 use super::{Arity, Check, Count, Fusion, Infer, OpDef, Scalar, Tolerance};
@@ -72,8 +74,14 @@ impl Compare {
         let dtype = lhs.storage();
         // Nothing but f32 is what models are made of.
         if dtype == DType::F32 && self.compare_type != Some(CompareType::TotalOrder) {
-            let (x, y): (&[f32], &[f32]) = (lhs.data.as_slice(), rhs.data.as_slice());
-            return Tensor::from_nums(ty, |i| holds(x[i].partial_cmp(&y[i])));
+            return match self.comparison_direction {
+                Direction::Eq => relation(lhs, rhs, ty, |x, y| x == y),
+                Direction::Ne => relation(lhs, rhs, ty, |x, y| x != y),
+                Direction::Ge => relation(lhs, rhs, ty, |x, y| x >= y),
+                Direction::Gt => relation(lhs, rhs, ty, |x, y| x > y),
+                Direction::Le => relation(lhs, rhs, ty, |x, y| x <= y),
+                Direction::Lt => relation(lhs, rhs, ty, |x, y| x < y),
+            };
         }
         Tensor::from_nums(ty, |i| holds(self.order(lhs.get(i), rhs.get(i), dtype)))
     }
@@ -137,6 +145,24 @@ impl OpDef for Compare {
     }
 
     derivative!(Zero);
+}
+
+/// Whether a relation holds between elements of f32.
+fn relation(
+    lhs: &Tensor,
+    rhs: &Tensor,
+    ty: TensorTy,
+    holds: impl Fn(f32, f32) -> bool + Sync,
+) -> Tensor {
+    let (x, y): (&[f32], &[f32]) = (lhs.data.as_slice(), rhs.data.as_slice());
+    let mut out = Tensor::zeros(ty);
+    let rows = out.data.bytes_mut().par_chunks_mut(TASK);
+    rows.zip(x.par_chunks(TASK)).zip(y.par_chunks(TASK)).for_each(|((out, x), y)| {
+        for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
+            *out = u8::from(holds(*x, *y));
+        }
+    });
+    out
 }
 
 fn same_shape(cx: &Cx<'_, '_>, x: &Tensor, y: &Tensor) -> Result<(), EvalError> {
@@ -210,20 +236,27 @@ impl OpDef for Select {
             same_shape(cx, pred, on_true)?;
         }
         let ty = cx.result_of(0, on_true.dims())?;
-        let scalar = pred.rank() == 0;
         let choice: &[u8] = pred.data.as_slice();
-        let chosen = |i: usize| choice[if scalar { 0 } else { i }] != 0;
         if ty.elem.quant().is_some() {
             let (x, y) = (on_true.real_values(), on_false.real_values());
+            let chosen = |i: usize| choice[if pred.rank() == 0 { 0 } else { i }] != 0;
             return Ok(vec![Tensor::quantize(ty, |i| if chosen(i) { x[i] } else { y[i] }).into()]);
         }
-        if ty.elem.plain() == Some(DType::F32) {
-            let (x, y): (&[f32], &[f32]) = (on_true.data.as_slice(), on_false.data.as_slice());
-            let pick = |i: usize| f64::from(if chosen(i) { x[i] } else { y[i] });
-            return Ok(vec![Tensor::from_floats(ty, pick).into()]);
+        if pred.rank() == 0 {
+            let chosen = cx.take_tensor(if choice[0] == 0 { 2 } else { 1 })?;
+            return Ok(vec![chosen.with_ty(ty).into()]);
         }
-        let pick = |i| if chosen(i) { on_true.get(i) } else { on_false.get(i) };
-        Ok(vec![Tensor::from_nums(ty, pick).into()])
+        // Written over what is there if the choice is false.
+        let mut out = cx.take_tensor(2)?.with_ty(ty);
+        let (pred, on_true) = (cx.tensor(0)?, cx.tensor(1)?);
+        match out.storage().bytes() {
+            1 => choose::<u8>(pred, on_true, &mut out),
+            2 => choose::<u16>(pred, on_true, &mut out),
+            4 => choose::<u32>(pred, on_true, &mut out),
+            8 => choose::<u64>(pred, on_true, &mut out),
+            _ => choose::<[u64; 2]>(pred, on_true, &mut out),
+        }
+        Ok(vec![out.into()])
     }
 
     fn lane(&self, _: &[DType], _: DType) -> Option<LaneFn> {
@@ -239,6 +272,22 @@ impl OpDef for Select {
     }
 
     derivative!(Rule(derive_select));
+}
+
+/// Elements that one task of a parallel loop takes.
+const TASK: usize = 1 << 14;
+
+/// Writes the elements that are chosen over those that are there.
+fn choose<T: bytemuck::Pod + Send + Sync>(choice: &Tensor, chosen: &Tensor, out: &mut Tensor) {
+    let (choice, chosen): (&[u8], &[T]) = (choice.data.as_slice(), chosen.data.as_slice());
+    let rows = out.data.as_mut_slice::<T>().par_chunks_mut(TASK);
+    let rows = rows.zip(choice.par_chunks(TASK)).zip(chosen.par_chunks(TASK));
+    rows.for_each(|((out, choice), chosen)| {
+        for ((out, choice), chosen) in out.iter_mut().zip(choice).zip(chosen) {
+            // Both are read, so that this is a blend and no branch.
+            *out = if *choice == 0 { *out } else { *chosen };
+        }
+    });
 }
 
 /// The type of one operand; quantization parameters are the result's own.

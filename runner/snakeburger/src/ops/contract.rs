@@ -118,12 +118,12 @@ pub(crate) struct Sizes {
     pub n: usize,
 }
 
-/// A batch of matrix products: `batch` × `m` × `k` by `batch` × `k` × `n` (or its transpose).
+/// A batch of matrix products: `batch` × `m` × `k` by `batch` × `k` × `n`, either of them
+/// transposed or not.
 pub(crate) fn batched<T: Field>(
     sizes: Sizes,
-    lhs: &[T],
-    rhs: &[T],
-    rhs_transposed: bool,
+    (lhs, lhs_transposed): (&[T], bool),
+    (rhs, rhs_transposed): (&[T], bool),
 ) -> Vec<T> {
     let Sizes { batch, m, k, n } = sizes;
     let mut out = vec![T::default(); batch * m * n];
@@ -132,7 +132,8 @@ pub(crate) fn batched<T: Field>(
     }
     out.par_chunks_mut(m * n).enumerate().for_each(|(b, out)| {
         let (lhs, rhs) = (&lhs[b * m * k..(b + 1) * m * k], &rhs[b * k * n..(b + 1) * k * n]);
-        T::product(&Product { m, k, n, lhs, rhs, rhs_transposed }, out, batch == 1);
+        let product = Product { m, k, n, lhs, rhs, lhs_transposed, rhs_transposed };
+        T::product(&product, out, batch == 1);
     });
     out
 }

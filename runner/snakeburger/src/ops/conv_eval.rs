@@ -169,8 +169,15 @@ impl<T: Domain> Ordered<'_, T> {
                 self.window(window, row, place, group);
             }
             products.fill(T::default());
-            let product =
-                Product { m: count, k: depth, n: width, lhs: &windows, rhs, rhs_transposed: false };
+            let product = Product {
+                m: count,
+                k: depth,
+                n: width,
+                lhs: &windows,
+                rhs,
+                lhs_transposed: false,
+                rhs_transposed: false,
+            };
             T::product(&product, &mut products, false);
             for (out, sums) in out.chunks_exact_mut(self.outputs).zip(products.chunks_exact(width))
             {

@@ -259,14 +259,19 @@ pub(crate) fn products<T: Domain>(
         k: count(lhs_dims, &left_sum),
         n: count(rhs_dims, &right_free),
     };
-    let by_rows = [&right_batch[..], &right_sum, &right_free].concat();
-    // Either order of the right matrix serves the kernel: take the one that moves nothing.
-    let in_order = by_rows.is_sorted();
-    let right_order =
-        if in_order { by_rows } else { [&right_batch[..], &right_free, &right_sum].concat() };
-    let lhs = permuted(lhs, lhs_dims, &[&left_batch[..], &left_free, &left_sum].concat());
+    // Either order of a matrix serves the kernel: take the one that moves nothing.
+    let order = |batch: &[usize], first: &[usize], second: &[usize]| {
+        let transposed = [batch, second, first].concat();
+        match transposed.is_sorted() {
+            true => (transposed, true),
+            false => ([batch, first, second].concat(), false),
+        }
+    };
+    let (left_order, left_transposed) = order(&left_batch, &left_free, &left_sum);
+    let (right_order, right_transposed) = order(&right_batch, &right_sum, &right_free);
+    let lhs = permuted(lhs, lhs_dims, &left_order);
     let rhs = permuted(rhs, rhs_dims, &right_order);
-    batched(sizes, &lhs, &rhs, !in_order)
+    batched(sizes, (&lhs, left_transposed), (&rhs, right_transposed))
 }
 
 /// `%a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = […] : …`.

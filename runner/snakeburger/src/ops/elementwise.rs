@@ -5,10 +5,11 @@
 //! that is left out is not allowed by the specification.
 
 use num_complex::Complex64;
+use rayon::prelude::*;
 
 use super::elementwise_grad::{self as g, Grad};
 use super::{Arity, Check, Count, Fusion, Infer, OpDef, Scalar, Tolerance};
-use crate::eval::{Cx, EvalResult, LaneFn, Num, Tensor};
+use crate::eval::{Cx, EvalResult, LaneFn, Num, Tensor, by_storage};
 use crate::ir::{DType, Elem, Kind, TensorTy};
 use crate::num::complex;
 use crate::text::Form;
@@ -86,6 +87,46 @@ impl<T: Copy> Fun<T> {
     }
 }
 
+/// The function of floats as a loop over f32, the first operand's elements becoming the result's:
+/// for arithmetic that costs less than the call of a function would.
+#[derive(Clone, Copy)]
+pub(crate) enum Loop {
+    No,
+    One(fn(&mut [f32])),
+    Two(fn(&mut [f32], &[f32])),
+}
+
+/// A row whose float function is also compiled as a [`Loop`]. The arithmetic is that of f64,
+/// rounded once; the compiler takes f32 where that gives the same.
+macro_rules! arithmetic {
+    (|$x:ident| $value:expr) => {
+        Row {
+            float: Fun::One(|$x| $value),
+            in_place: Loop::One(|values| {
+                for value in values {
+                    let $x = f64::from(*value);
+                    *value = ($value) as f32;
+                }
+            }),
+            ..ROW
+        }
+    };
+    (|$x:ident, $y:ident| $value:expr) => {
+        Row {
+            arity: 2,
+            float: Fun::Two(|$x, $y| $value),
+            in_place: Loop::Two(|values, others| {
+                for (value, other) in values.iter_mut().zip(others) {
+                    let ($x, $y) = (f64::from(*value), f64::from(*other));
+                    *value = ($value) as f32;
+                }
+            }),
+            ..ROW
+        }
+    };
+}
+pub(crate) use arithmetic;
+
 /// A function of integers, which must know their type.
 #[derive(Clone, Copy)]
 pub(crate) enum IntFun {
@@ -105,6 +146,9 @@ pub(crate) enum Out {
     Bool,
 }
 
+/// Elements that one task of a parallel loop takes.
+const TASK: usize = 1 << 14;
+
 /// Everything a row says.
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
@@ -112,6 +156,7 @@ pub(crate) struct Row {
     pub kinds: Kinds,
     pub out: Out,
     pub float: Fun<f64>,
+    pub in_place: Loop,
     pub int: IntFun,
     pub complex: Fun<Complex64>,
     pub bool: Fun<bool>,
@@ -123,6 +168,7 @@ pub(crate) const ROW: Row = Row {
     kinds: ANY,
     out: Out::Same,
     float: Fun::No,
+    in_place: Loop::No,
     int: IntFun::No,
     complex: Fun::No,
     bool: Fun::No,
@@ -183,7 +229,7 @@ impl Row {
         Box::new(move |args| row.num(args, dtype).fit(out))
     }
 
-    pub(crate) fn eval(&self, cx: &Cx<'_, '_>) -> EvalResult {
+    pub(crate) fn eval(&self, cx: &mut Cx<'_, '_>) -> EvalResult {
         let tensors = cx.tensors(0)?;
         let first = tensors[0];
         for other in &tensors[1..] {
@@ -192,10 +238,34 @@ impl Row {
             }
         }
         let ty = cx.result_of(0, first.dims())?;
+        let narrow = |ty: &TensorTy| ty.elem.plain() == Some(DType::F32);
+        if !matches!(self.in_place, Loop::No)
+            && narrow(&ty)
+            && tensors.iter().all(|tensor| narrow(&tensor.ty))
+        {
+            return Ok(vec![self.in_place(cx)?.with_ty(ty).into()]);
+        }
         Ok(vec![self.tensor(&tensors, ty).into()])
     }
 
+    /// The row's loop over f32, in the first operand's memory if nobody else needs it.
+    fn in_place(&self, cx: &mut Cx<'_, '_>) -> EvalResult<Tensor> {
+        let mut first = cx.take_tensor(0)?;
+        let values: &mut [f32] = first.data.as_mut_slice();
+        match self.in_place {
+            Loop::No => {}
+            Loop::One(run) => values.par_chunks_mut(TASK).for_each(run),
+            Loop::Two(run) => {
+                let others: &[f32] = cx.tensor(1)?.data.as_slice();
+                let pairs = values.par_chunks_mut(TASK).zip(others.par_chunks(TASK));
+                pairs.for_each(|(values, others)| run(values, others));
+            }
+        }
+        Ok(first)
+    }
+
     /// The row on tensors of one shape.
+    #[allow(clippy::unnecessary_cast, reason = "one of the storage types is i64 itself")]
     pub(crate) fn tensor(&self, tensors: &[&Tensor], ty: TensorTy) -> Tensor {
         let dtype = tensors[0].storage();
         if tensors.iter().any(|t| t.ty.elem.quant().is_some()) {
@@ -222,12 +292,15 @@ impl Row {
                 self.real(ty, &real)
             }
             Kind::Signed | Kind::Unsigned if ty.elem.storage().is_int() => {
-                let ints: Vec<_> = tensors.iter().map(|t| t.ints()).collect();
-                match self.int {
-                    IntFun::No => tensors[0].clone(),
-                    IntFun::One(f) => Tensor::from_ints(ty, |i| f(dtype, ints[0][i])),
-                    IntFun::Two(f) => Tensor::from_ints(ty, |i| f(dtype, ints[0][i], ints[1][i])),
-                }
+                by_storage!(dtype, T => {
+                    let ints: Vec<&[T]> = tensors.iter().map(|t| t.data.as_slice()).collect();
+                    let at = |k: usize, i: usize| ints[k][i] as i64;
+                    match self.int {
+                        IntFun::No => tensors[0].clone(),
+                        IntFun::One(f) => Tensor::from_ints(ty, |i| f(dtype, at(0, i))),
+                        IntFun::Two(f) => Tensor::from_ints(ty, |i| f(dtype, at(0, i), at(1, i))),
+                    }
+                })
             }
             _ => Tensor::from_nums(ty, |i| {
                 let args: smallvec::SmallVec<[Num; 2]> = tensors.iter().map(|t| t.get(i)).collect();
@@ -305,12 +378,12 @@ const MATH: Tolerance = Tolerance::Ulp(4);
 
 elementwise! {
     Abs "stablehlo.abs" Form::SAME, Abs, EXACT, Grad::One(g::abs), [],
-        Row { kinds: S.or(FCQ), out: Out::Part, float: Fun::One(f64::abs), int: IntFun::One(|_, x| x.wrapping_abs()),
-              complex: Fun::One(|z| complex::real(z.re.hypot(z.im))), ..ROW };
+        Row { kinds: S.or(FCQ), out: Out::Part, int: IntFun::One(|_, x| x.wrapping_abs()),
+              complex: Fun::One(|z| complex::real(z.re.hypot(z.im))), ..arithmetic!(|x| x.abs()) };
     /// Logical or on booleans.
     Add "stablehlo.add" Form::SAME, Add, EXACT, Grad::Two(g::pass, g::pass), [],
-        Row { arity: 2, float: Fun::Two(|x, y| x + y), int: IntFun::Two(|_, x, y| x.wrapping_add(y)),
-              complex: Fun::Two(|x, y| x + y), bool: Fun::Two(|x, y| x | y), ..ROW };
+        Row { int: IntFun::Two(|_, x, y| x.wrapping_add(y)), complex: Fun::Two(|x, y| x + y),
+              bool: Fun::Two(|x, y| x | y), ..arithmetic!(|x, y| x + y) };
     And "stablehlo.and" Form::SAME, And, EXACT, Grad::Zero, [],
         Row { arity: 2, kinds: BI, int: IntFun::Two(|_, x, y| x & y), bool: Fun::Two(|x, y| x & y), ..ROW };
     Atan2 "stablehlo.atan2" Form::SAME, Atan2, MATH, Grad::Two(g::atan2_y, g::atan2_x), [],
@@ -325,7 +398,7 @@ elementwise! {
         Row { kinds: I, int: IntFun::One(|t, x| i64::from((x << (64 - t.bits())).leading_zeros().min(t.bits()))), ..ROW };
     /// Division by zero gives all ones; the smallest integer divided by -1 gives itself.
     Divide "stablehlo.divide" Form::SAME, Div, EXACT, Grad::Two(g::div_a, g::div_b), [],
-        Row { arity: 2, kinds: IFCQ, float: Fun::Two(|x, y| x / y), int: IntFun::Two(div), complex: Fun::Two(complex::div), ..ROW };
+        Row { kinds: IFCQ, int: IntFun::Two(div), complex: Fun::Two(complex::div), ..arithmetic!(|x, y| x / y) };
     Exponential "stablehlo.exponential" Form::SAME, Exp, MATH, Grad::One(g::exp), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::exp), complex: Fun::One(complex::exp), ..ROW };
     ExponentialMinusOne "stablehlo.exponential_minus_one" Form::SAME, Expm1, MATH, Grad::One(g::expm1), [result_accuracy: Accuracy = None],
@@ -344,17 +417,19 @@ elementwise! {
         Row { kinds: FCQ, float: Fun::One(logistic), complex: Fun::One(complex::logistic), ..ROW };
     /// A NaN on either side wins.
     Maximum "stablehlo.maximum" Form::SAME, Max, EXACT, Grad::Two(g::max_a, g::max_b), [],
-        Row { arity: 2, float: Fun::Two(f64::maximum_nan), int: IntFun::Two(|t, x, y| if less(t, x, y) { y } else { x }),
-              complex: Fun::Two(|x, y| if complex::less(x, y) { y } else { x }), bool: Fun::Two(|x, y| x | y), ..ROW };
+        Row { int: IntFun::Two(|t, x, y| if less(t, x, y) { y } else { x }),
+              complex: Fun::Two(|x, y| if complex::less(x, y) { y } else { x }), bool: Fun::Two(|x, y| x | y),
+              ..arithmetic!(|x, y| x.maximum_nan(y)) };
     Minimum "stablehlo.minimum" Form::SAME, Min, EXACT, Grad::Two(g::min_a, g::min_b), [],
-        Row { arity: 2, float: Fun::Two(f64::minimum_nan), int: IntFun::Two(|t, x, y| if less(t, x, y) { x } else { y }),
-              complex: Fun::Two(|x, y| if complex::less(x, y) { x } else { y }), bool: Fun::Two(|x, y| x & y), ..ROW };
+        Row { int: IntFun::Two(|t, x, y| if less(t, x, y) { x } else { y }),
+              complex: Fun::Two(|x, y| if complex::less(x, y) { x } else { y }), bool: Fun::Two(|x, y| x & y),
+              ..arithmetic!(|x, y| x.minimum_nan(y)) };
     /// Logical and on booleans.
     Multiply "stablehlo.multiply" Form::SAME, Mul, EXACT, Grad::Two(g::mul_a, g::mul_b), [],
-        Row { arity: 2, float: Fun::Two(|x, y| x * y), int: IntFun::Two(|_, x, y| x.wrapping_mul(y)),
-              complex: Fun::Two(|x, y| x * y), bool: Fun::Two(|x, y| x & y), ..ROW };
+        Row { int: IntFun::Two(|_, x, y| x.wrapping_mul(y)), complex: Fun::Two(|x, y| x * y),
+              bool: Fun::Two(|x, y| x & y), ..arithmetic!(|x, y| x * y) };
     Negate "stablehlo.negate" Form::SAME, Neg, EXACT, Grad::One(g::neg), [],
-        Row { kinds: IFCQ, float: Fun::One(|x| -x), int: IntFun::One(|_, x| x.wrapping_neg()), complex: Fun::One(|z| -z), ..ROW };
+        Row { kinds: IFCQ, int: IntFun::One(|_, x| x.wrapping_neg()), complex: Fun::One(|z| -z), ..arithmetic!(|x| -x) };
     Not "stablehlo.not" Form::SAME, Not, EXACT, Grad::Zero, [],
         Row { kinds: BI, int: IntFun::One(|_, x| !x), bool: Fun::One(|x| !x), ..ROW };
     Or "stablehlo.or" Form::SAME, Or, EXACT, Grad::Zero, [],
@@ -373,7 +448,7 @@ elementwise! {
     RoundNearestEven "stablehlo.round_nearest_even" Form::SAME, RoundEven, EXACT, Grad::Zero, [],
         Row { kinds: FQ, float: Fun::One(f64::round_ties_even), ..ROW };
     Rsqrt "stablehlo.rsqrt" Form::SAME, Rsqrt, MATH, Grad::One(g::rsqrt), [result_accuracy: Accuracy = None],
-        Row { kinds: FCQ, float: Fun::One(|x| 1.0 / x.sqrt()), complex: Fun::One(complex::rsqrt), ..ROW };
+        Row { kinds: FCQ, complex: Fun::One(complex::rsqrt), ..arithmetic!(|x| 1.0 / x.sqrt()) };
     ShiftLeft "stablehlo.shift_left" Form::SAME, ShiftLeft, EXACT, Grad::Zero, [],
         Row { arity: 2, kinds: I, int: IntFun::Two(|t, x, y| if too_far(t, y) { 0 } else { x << y }), ..ROW };
     ShiftRightArithmetic "stablehlo.shift_right_arithmetic" Form::SAME, ShiftRightArithmetic, EXACT, Grad::Zero, [],
@@ -385,10 +460,10 @@ elementwise! {
     Sine "stablehlo.sine" Form::SAME, Sin, MATH, Grad::One(g::sin), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::sin), complex: Fun::One(complex::sin), ..ROW };
     Sqrt "stablehlo.sqrt" Form::SAME, Sqrt, MATH, Grad::One(g::sqrt), [result_accuracy: Accuracy = None],
-        Row { kinds: FCQ, float: Fun::One(f64::sqrt), complex: Fun::One(complex::sqrt), ..ROW };
+        Row { kinds: FCQ, complex: Fun::One(complex::sqrt), ..arithmetic!(|x| x.sqrt()) };
     Subtract "stablehlo.subtract" Form::SAME, Sub, EXACT, Grad::Two(g::pass, g::sub_b), [],
-        Row { arity: 2, kinds: IFCQ, float: Fun::Two(|x, y| x - y), int: IntFun::Two(|_, x, y| x.wrapping_sub(y)),
-              complex: Fun::Two(|x, y| x - y), ..ROW };
+        Row { kinds: IFCQ, int: IntFun::Two(|_, x, y| x.wrapping_sub(y)), complex: Fun::Two(|x, y| x - y),
+              ..arithmetic!(|x, y| x - y) };
     Tan "stablehlo.tan" Form::SAME, Tan, MATH, Grad::One(g::tan), [result_accuracy: Accuracy = None],
         Row { kinds: FCQ, float: Fun::One(f64::tan), complex: Fun::One(complex::tan), ..ROW };
     Tanh "stablehlo.tanh" Form::SAME, Tanh, MATH, Grad::One(g::tanh), [result_accuracy: Accuracy = None],

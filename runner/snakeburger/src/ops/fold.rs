@@ -1,13 +1,11 @@
 //! Folding many elements into one by a region: what reductions and windows share.
 
-use std::sync::{Mutex, PoisonError};
-
 use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::elementwise::{Fun, IntFun, Row};
 use super::{Add, And, Check, Maximum, Minimum, Multiply, OpDef, Or};
-use crate::eval::{Apply, Cx, EvalError, EvalResult, Num, Tensor};
+use crate::eval::{Apply, Cx, EvalResult, Num, Program, Tensor};
 use crate::ir::{DType, Elem, TensorTy, Ty};
 use crate::num::format;
 
@@ -27,6 +25,11 @@ pub(crate) type Visit<'a> = &'a mut dyn FnMut(Source) -> EvalResult<()>;
 pub(crate) trait Groups: Sync {
     /// How many elements become one.
     fn size(&self) -> usize;
+    /// How many results in a row, from each multiple of this number on, are folded alike: what
+    /// becomes the next one lies one element further.
+    fn row(&self) -> usize {
+        1
+    }
     fn visit(&self, i: usize, visit: Visit<'_>) -> EvalResult<()>;
 }
 
@@ -53,8 +56,8 @@ pub(crate) fn fold(
     let types: Vec<TensorTy> =
         (0..n).map(|i| cx.result_of(i, dims)).collect::<EvalResult<Vec<_>>>()?;
     if let ([input], [init], [ty]) = (&inputs[..], &inits[..], &types[..])
-        && let Some(row) = single(cx)?
-        && let Some(tensor) = fold_row(cx, &row, input, init.get(0), ty, groups)
+        && let Some((name, row)) = single(cx)?
+        && let Some(tensor) = fold_row(cx, name, &row, input, init.get(0), ty, groups)
     {
         return Ok(vec![tensor?]);
     }
@@ -99,22 +102,30 @@ fn fold_one(
 }
 
 /// The operation a region consists of, if it is one of those most reductions use.
-fn single(cx: &Cx<'_, '_>) -> EvalResult<Option<Row>> {
-    let name = cx.program(0)?.and_then(|program| program.single);
-    Ok(match name {
-        Some(Add::NAME) => Some(Add::ROW),
-        Some(Multiply::NAME) => Some(Multiply::ROW),
-        Some(Maximum::NAME) => Some(Maximum::ROW),
-        Some(Minimum::NAME) => Some(Minimum::ROW),
-        Some(And::NAME) => Some(And::ROW),
-        Some(Or::NAME) => Some(Or::ROW),
-        _ => None,
-    })
+fn single(cx: &Cx<'_, '_>) -> EvalResult<Option<(&'static str, Row)>> {
+    let program = cx.program(0)?;
+    Ok(program.and_then(|program| row_of(&program)))
+}
+
+/// The operation that a compiled region consists of, if it is one of those most regions are.
+pub(crate) fn row_of(program: &Program) -> Option<(&'static str, Row)> {
+    let name = program.single?;
+    let row = match name {
+        Add::NAME => Add::ROW,
+        Multiply::NAME => Multiply::ROW,
+        Maximum::NAME => Maximum::ROW,
+        Minimum::NAME => Minimum::ROW,
+        And::NAME => And::ROW,
+        Or::NAME => Or::ROW,
+        _ => return None,
+    };
+    Some((name, row))
 }
 
 /// Folds by one elementwise operation on floats or integers.
 fn fold_row(
     cx: &Cx<'_, '_>,
+    name: &str,
     row: &Row,
     input: &Tensor,
     init: Num,
@@ -122,107 +133,151 @@ fn fold_row(
     groups: &impl Groups,
 ) -> Option<EvalResult<Tensor>> {
     let dtype = input.ty.dtype()?;
-    let failed = Mutex::new(None);
-    let tensor = match (row.float, row.int) {
+    let count = ty.count().unwrap_or(0);
+    let folds = Folds { cx, groups, count };
+    Some(match (row.float, row.int) {
         (Fun::Two(f), _) if dtype.is_float() => {
-            let (values, init) = (input.floats(), init.float());
-            let each_step = Some(dtype).filter(|dtype| groups.size() <= LONG && dtype.bits() < 32);
-            let folded = in_tasks(ty, groups, |i| {
-                noted(
-                    &failed,
-                    match each_step {
-                        None => fold_values(cx, groups, i, &values, init, f),
-                        Some(dtype) => {
-                            let rounded = |x, y| format::round_to(dtype, f(x, y));
-                            fold_values(cx, groups, i, &values, init, rounded)
-                        }
-                    },
-                )
-            });
-            Tensor::from_floats(ty.clone(), |i| folded[i])
+            let init = init.float();
+            let folded = if groups.size() <= LONG && dtype.bits() < 32 {
+                let rounded = |x, y| format::round_to(dtype, f(x, y));
+                folds.all(&input.floats(), init, rounded)
+            } else if dtype == DType::F32 {
+                let values: &[f32] = input.data.as_slice();
+                // What nearly all reductions do is compiled for itself.
+                match name {
+                    Add::NAME => folds.all(values, init, |x, y| x + y),
+                    _ => folds.all(values, init, f),
+                }
+            } else {
+                folds.all(&input.floats(), init, f)
+            };
+            folded.map(|folded| Tensor::from_floats(ty.clone(), |i| folded[i]))
         }
         (_, IntFun::Two(f)) if dtype.is_int() => {
-            let (values, init) = (input.ints(), init.int());
-            let step = |x, y| f(dtype, x, y);
-            let folded = in_tasks(ty, groups, |i| {
-                noted(&failed, fold_values(cx, groups, i, &values, init, step))
-            });
-            Tensor::from_ints(ty.clone(), |i| folded[i])
+            let folded = folds.all(&input.ints(), init.int(), |x, y| f(dtype, x, y));
+            folded.map(|folded| Tensor::from_ints(ty.clone(), |i| folded[i]))
         }
         _ if dtype.is_bool() => {
             let Fun::Two(f) = row.bool else { return None };
             let values: Vec<bool> = input.data.bytes().iter().map(|byte| *byte != 0).collect();
-            let folded = in_tasks(ty, groups, |i| {
-                noted(&failed, fold_values(cx, groups, i, &values, init.bool(), f))
-            });
-            Tensor::from_nums(ty.clone(), |i| Num::B(folded[i]))
+            let folded = folds.all(&values, init.bool(), f);
+            folded.map(|folded| Tensor::from_nums(ty.clone(), |i| Num::B(folded[i])))
         }
         _ => return None,
-    };
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Some(failed.map_or(Ok(tensor), Err))
+    })
 }
 
 /// Elements a task folds at least.
 const TASK: usize = 1 << 13;
 
-/// The results of all groups, in tasks of similar work however large the groups are.
-fn in_tasks<T: Send>(
-    ty: &TensorTy,
-    groups: &impl Groups,
-    fold: impl Fn(usize) -> T + Sync,
-) -> Vec<T> {
-    let count = ty.count().unwrap_or(0);
-    let each = TASK.div_ceil(groups.size().max(1));
-    if count <= each {
-        return (0..count).map(fold).collect();
-    }
-    (0..count).into_par_iter().with_min_len(each).map(&fold).collect()
+/// Results that are folded side by side at most.
+const WIDTH: usize = 64;
+
+/// All folds of an operation, each from left to right.
+struct Folds<'a, 'c, 'm, G> {
+    cx: &'a Cx<'c, 'm>,
+    groups: &'a G,
+    /// How many results there are.
+    count: usize,
 }
 
-/// The value; where its computation ended early, the reason is kept.
-fn noted<T>(failed: &Mutex<Option<EvalError>>, (value, end): (T, EvalResult<()>)) -> T {
-    if let Err(error) = end {
-        *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+impl<G: Groups> Folds<'_, '_, '_, G> {
+    /// The results, made in tasks of similar work however large the groups are. Values are
+    /// widened as they are read.
+    fn all<V: Copy + Into<T> + Sync, T: Copy + Send + Sync>(
+        &self,
+        values: &[V],
+        init: T,
+        f: impl Fn(T, T) -> T + Sync,
+    ) -> EvalResult<Vec<T>> {
+        let mut folded = vec![init; self.count];
+        let row = self.groups.row().max(1);
+        let each = TASK.div_ceil(self.groups.size().max(1)).max(row.min(WIDTH));
+        let task = |(task, mut folded): (usize, &mut [T])| {
+            let mut first = task * each;
+            while !folded.is_empty() {
+                let width = folded.len().min(WIDTH).min(row - first % row);
+                let (part, rest) = std::mem::take(&mut folded).split_at_mut(width);
+                match part {
+                    [one] => self.one(first, values, one, &f)?,
+                    _ => self.side_by_side(first, values, part, &f)?,
+                }
+                (first, folded) = (first + width, rest);
+            }
+            Ok(())
+        };
+        if self.count <= each {
+            task((0, &mut folded))?;
+        } else {
+            folded.par_chunks_mut(each).enumerate().try_for_each(task)?;
+        }
+        Ok(folded)
     }
-    value
-}
 
-/// Folds one element; time may run out on the way.
-fn fold_values<T: Copy>(
-    cx: &Cx<'_, '_>,
-    groups: &impl Groups,
-    i: usize,
-    values: &[T],
-    init: T,
-    f: impl Fn(T, T) -> T,
-) -> (T, EvalResult<()>) {
-    let (mut folded, mut passed) = (init, 0usize);
-    let visited = groups.visit(i, &mut |source| {
-        let count = match source {
+    /// Folds result `i`, which holds the initial value.
+    fn one<V: Copy + Into<T>, T: Copy>(
+        &self,
+        i: usize,
+        values: &[V],
+        folded: &mut T,
+        f: impl Fn(T, T) -> T,
+    ) -> EvalResult<()> {
+        let init = *folded;
+        self.visit(i, |source| match source {
             Source::Run { start, count, step: 1 } => {
                 let run = &values[start..start + count];
-                folded = run.iter().fold(folded, |folded, value| f(folded, *value));
-                count
+                *folded = run.iter().fold(*folded, |folded, value| f(folded, (*value).into()));
             }
             Source::Run { start, count, step } => {
-                let run = (0..count).map(|j| values[start + j * step]);
-                folded = run.fold(folded, &f);
-                count
+                let run = (0..count).map(|j| values[start + j * step].into());
+                *folded = run.fold(*folded, &f);
             }
             Source::Init(count) => {
-                folded = (0..count).fold(folded, |folded, _| f(folded, init));
-                count
+                *folded = (0..count).fold(*folded, |folded, _| f(folded, init));
             }
-        };
-        passed = passed.saturating_add(count);
-        if passed >= PATIENCE {
-            passed = 0;
-            cx.interpreter.check_time()?;
-        }
-        Ok(())
-    });
-    (folded, visited)
+        })
+    }
+
+    /// Folds results from the `i`th on, which hold the initial value and lie in one row.
+    fn side_by_side<V: Copy + Into<T>, T: Copy>(
+        &self,
+        i: usize,
+        values: &[V],
+        folded: &mut [T],
+        f: impl Fn(T, T) -> T,
+    ) -> EvalResult<()> {
+        let init = folded[0];
+        self.visit(i, |source| match source {
+            Source::Run { start, count, step } => {
+                for j in 0..count {
+                    let run = &values[start + j * step..][..folded.len()];
+                    for (folded, value) in folded.iter_mut().zip(run) {
+                        *folded = f(*folded, (*value).into());
+                    }
+                }
+            }
+            Source::Init(count) => {
+                for folded in folded.iter_mut() {
+                    *folded = (0..count).fold(*folded, |folded, _| f(folded, init));
+                }
+            }
+        })
+    }
+
+    /// Goes through what becomes result `i`; time may run out on the way.
+    fn visit(&self, i: usize, mut take: impl FnMut(Source)) -> EvalResult<()> {
+        let mut passed = 0usize;
+        self.groups.visit(i, &mut |source| {
+            let (Source::Run { count, .. } | Source::Init(count)) = source;
+            take(source);
+            passed = passed.saturating_add(count);
+            if passed >= PATIENCE {
+                passed = 0;
+                self.cx.interpreter.check_time()?;
+            }
+            Ok(())
+        })
+    }
 }
 
 /// A tensor's elements in the type a region takes them in (the specification's

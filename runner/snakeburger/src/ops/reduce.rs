@@ -120,6 +120,13 @@ impl Groups for Axes {
         self.reduced.iter().chain([&self.inner]).map(|(size, _)| size).product()
     }
 
+    fn row(&self) -> usize {
+        match self.kept.last() {
+            Some((size, 1)) => *size,
+            _ => 1,
+        }
+    }
+
     fn visit(&self, i: usize, visit: Visit<'_>) -> EvalResult<()> {
         if self.size() == 0 {
             return Ok(());

@@ -1,5 +1,7 @@
 //! Random numbers, the same in every run.
 
+use rayon::prelude::*;
+
 use super::elementwise::{B, F, I};
 use super::{Arity, Check, Count, Infer, OpDef};
 use crate::eval::{Cx, EvalResult, Num, Tensor};
@@ -191,15 +193,15 @@ fn philox_bits(state: &[u64], ty: &TensorTy) -> (Vec<u64>, Vec<u64>) {
     let wide = ty.elem.storage().bits() == 64;
     let per_block = if wide { 2 } else { 4 };
     let blocks = count.div_ceil(per_block);
-    let mut bits = Vec::with_capacity(blocks * per_block);
-    for i in 0..blocks {
+    let mut bits = vec![0; blocks * per_block];
+    bits.par_chunks_mut(per_block).with_min_len(1 << 10).enumerate().for_each(|(i, bits)| {
         let [a, b, c, d] = philox(counter.wrapping_add(i as u128), state[0]);
         if wide {
-            bits.extend([join(a, b), join(c, d)]);
+            bits.copy_from_slice(&[join(a, b), join(c, d)]);
         } else {
-            bits.extend([a, b, c, d].map(u64::from));
+            bits.copy_from_slice(&[a, b, c, d].map(u64::from));
         }
-    }
+    });
     let after = counter.wrapping_add(blocks as u128);
     let mut next = vec![state[0], after as u64];
     next.extend((state.len() > 2).then_some((after >> 64) as u64));

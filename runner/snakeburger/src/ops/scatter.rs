@@ -1,10 +1,11 @@
 //! Updates written, by a function of old and new elements, to where indices say.
 
-use super::index_grad;
+use super::elementwise::Loop;
 use super::indexing::{DimNumbers, Rules, bound, dim_at, is_index, per_tensor, same_elem};
 use super::{Arity, Check, Count, Infer, OpDef};
+use super::{fold, index_grad};
 use crate::eval::{Cx, EvalError, EvalResult, Program, Tensor, Value, strides, unravel};
-use crate::ir::{Elem, Ints, Kind, TensorTy, Ty, dims_compatible};
+use crate::ir::{DType, Elem, Ints, Kind, TensorTy, Ty, dims_compatible};
 use crate::text::Form;
 
 struct_attr! {
@@ -128,6 +129,7 @@ impl OpDef for Scatter {
         }
         let targets = self.targets(cx, &results, cx.tensor(n)?, &updates)?;
         match cx.program(0)? {
+            Some(program) if run_rows(cx, &program, &targets, &mut results, &updates)? => {}
             Some(program) => run_program(cx, &program, &targets, &mut results, &updates)?,
             None => run_region(cx, &targets, &mut results, &updates)?,
         }
@@ -276,6 +278,18 @@ impl Targets {
         (0..self.count).filter_map(|update| Some((update, self.at(update)?)))
     }
 
+    /// The length of rows of updates that go to rows of the result, if their last dimension is
+    /// the result's own.
+    fn row(&self) -> Option<usize> {
+        let (length, last) = (*self.updates.last()?, self.results.len().checked_sub(1)?);
+        let starts_at_zero = || self.starts.iter().skip(last).step_by(last + 1).all(|i| *i == 0);
+        let whole = matches!(self.roles.last(), Some(Role::Window(d)) if *d == last)
+            && length == self.results[last]
+            && length > 0
+            && starts_at_zero();
+        whole.then_some(length as usize)
+    }
+
     fn at(&self, update: usize) -> Option<usize> {
         let index = unravel(update, &self.updates);
         let window: usize = self.roles.iter().zip(&index).fold(0, |at, (role, i)| match role {
@@ -312,6 +326,35 @@ fn to_elem(tensor: &Tensor, elem: &Elem) -> Tensor {
 
 /// Updates that may pass between two looks at the clock.
 const PATIENCE: usize = 1 << 14;
+
+/// Whole rows of f32 at once, where the region is one arithmetic operation and the updates' last
+/// dimension is the results'. Whether it was done.
+fn run_rows(
+    cx: &Cx<'_, '_>,
+    program: &Program,
+    targets: &Targets,
+    results: &mut [Tensor],
+    updates: &[Tensor],
+) -> EvalResult<bool> {
+    let ([result], [update]) = (&mut *results, updates) else { return Ok(false) };
+    let narrow = |tensor: &Tensor| tensor.ty.elem.plain() == Some(DType::F32);
+    let row = fold::row_of(program).map(|(_, row)| row.in_place);
+    let (Some(Loop::Two(run)), Some(length)) = (row, targets.row()) else { return Ok(false) };
+    if !narrow(result) || !narrow(update) {
+        return Ok(false);
+    }
+    let (old, new): (&mut [f32], &[f32]) = (result.data.as_mut_slice(), update.data.as_slice());
+    for (i, new) in new.chunks_exact(length).enumerate() {
+        if i % PATIENCE == 0 {
+            cx.interpreter.check_time()?;
+        }
+        // A row lies within the results or outside them, whole.
+        if let Some(place) = targets.at(i * length) {
+            run(&mut old[place..place + length], new);
+        }
+    }
+    Ok(true)
+}
 
 fn run_program(
     cx: &Cx<'_, '_>,
