@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    baseline, compile, completions, config, conformance, data, doctor, hlo, man, model, run,
-    schema, system, validate, workload,
+    baseline, bundle, compile, completions, config, conformance, data, doctor, hlo, man, model,
+    run, schema, system, validate, workload,
 };
 use crate::settings::{Color, Flag};
 
@@ -97,6 +97,7 @@ pub enum Command {
     Validate(validate::Args),
     Data(data::Args),
     Baseline(baseline::Args),
+    Bundle(bundle::Args),
     Config(config::Args),
     Completions(completions::Args),
     Man(man::Args),

@@ -1,6 +1,7 @@
 //! The verbs: one file each, holding its arguments, its help and what it does.
 
 pub mod baseline;
+pub mod bundle;
 pub mod compile;
 pub mod completions;
 pub mod config;
@@ -51,6 +52,7 @@ pub fn needs_configuration(command: &Command) -> bool {
         | Command::Conformance(_)
         | Command::Validate(_)
         | Command::Baseline(_)
+        | Command::Bundle(_)
         | Command::Config(_) => true,
         Command::Completions(_) | Command::Man(_) | Command::Schema(_) => false,
     }
@@ -71,6 +73,7 @@ pub fn run(command: &Command, context: &Context<'_>, ui: &mut Ui) -> anyhow::Res
         Command::Conformance(args) => conformance::run(args, ui),
         Command::Validate(args) => validate::run(args, ui),
         Command::Baseline(args) => baseline::run(args, ui),
+        Command::Bundle(args) => bundle::run(args, context, ui),
         Command::Completions(args) => completions::run(args, ui),
         Command::Man(args) => man::run(args, ui),
         Command::Schema(args) => schema::run(args, ui),

@@ -22,7 +22,7 @@ pub use value::{Color, PathList};
 
 use file::File;
 use resolve::Layers;
-use value::Value;
+use value::{Endpoint, Value};
 
 /// One row of the list: everything about a setting but its value.
 #[derive(Debug)]
@@ -86,6 +86,12 @@ pub fn load(
     let file = File::locate(named, environment)?;
     let settings = Settings::resolve(&Layers { flags, environment, file: file.as_ref() })?;
     Ok(Configuration { settings, file: file.map(|file| file.path) })
+}
+
+/// An object store's address that was given otherwise than as a setting; else what is wrong with
+/// it, without repeating a secret.
+pub fn endpoint(text: &str) -> Result<String, String> {
+    Endpoint::from_text(text, Path::new("")).map(|endpoint| endpoint.0)
 }
 
 /// The settings of commands that must work whatever state the configuration is in.

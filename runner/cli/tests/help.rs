@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use common::{Scratch, outcome};
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 17] = [
     "doctor",
     "system",
     "run",
@@ -19,6 +19,7 @@ const VERBS: [&str; 16] = [
     "validate",
     "data",
     "baseline",
+    "bundle",
     "config",
     "completions",
     "man",
@@ -47,6 +48,9 @@ fn help_of_every_verb() {
     snapshot("help-config-show", &["config", "show", "--help"]);
     for verb in ["show", "promote"] {
         snapshot(&format!("help-baseline-{verb}"), &["baseline", verb, "--help"]);
+    }
+    for verb in ["push", "pull", "list", "verify"] {
+        snapshot(&format!("help-bundle-{verb}"), &["bundle", verb, "--help"]);
     }
     snapshot("help-model-inspect", &["model", "inspect", "--help"]);
     for verb in ["list", "fetch", "verify", "path"] {
@@ -110,7 +114,7 @@ fn manual_pages_exist_for_every_verb() {
     assert!(page.starts_with(".ie") && VERBS.iter().all(|verb| page.contains(verb)), "{page}");
 
     let (code, out, _) = scratch.run(&["man", "--out", "pages"]);
-    assert_eq!((code, out.as_str()), (0, "29 pages written to pages\n"));
+    assert_eq!((code, out.as_str()), (0, "34 pages written to pages\n"));
     for verb in
         VERBS.iter().copied().chain(["config-show", "hlo-check", "hlo-fmt", "hlo-run", "hlo-stats"])
     {
@@ -122,7 +126,7 @@ fn manual_pages_exist_for_every_verb() {
             "page of {verb}:\n{page}"
         );
     }
-    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 29);
+    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 34);
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The update of parameters by their gradients, as a program: the arithmetic of `torch.optim`,
 //! operation by operation and in its order, so that each intermediate is rounded where PyTorch
 //! rounds it. What Python computes in double precision (learning rate, bias corrections) is
-//! float64 here too and takes a tensor's type only where it meets one.
+//! float64 here too and takes a tensor's type only where it meets one. Formats narrower than
+//! float32 are computed in float32 and rounded at the end of what is one kernel in PyTorch.
 
 use std::f64::consts::PI;
 
 use warpforge_snakeburger::build::{Emitter, Fold, V};
+use warpforge_snakeburger::eval::Num;
 use warpforge_snakeburger::ir::DType;
 use warpforge_snakeburger::ops::{self, Direction};
 use warpforge_training::{Adam, LossScale, Optimizer, Recipe, Schedule, Sgd};
@@ -114,6 +116,23 @@ impl Numbers {
     }
 }
 
+/// One kernel of PyTorch: narrow operands are widened, and the result takes the first one's type.
+fn kernel<const N: usize>(
+    e: &mut Emitter,
+    operands: [V; N],
+    compute: impl FnOnce(&mut Emitter, [V; N]) -> V,
+) -> V {
+    let dtype = e.dtype(operands[0]);
+    let wide = operands.map(|operand| e.convert(operand, widened(dtype)));
+    let made = compute(e, wide);
+    e.convert(made, dtype)
+}
+
+/// The type that a kernel computes in.
+fn widened(dtype: DType) -> DType {
+    if matches!(dtype, DType::BF16 | DType::F16) { DType::F32 } else { dtype }
+}
+
 /// A number without axes as a tensor like another.
 fn spread(e: &mut Emitter, number: V, like: V) -> V {
     let (dims, dtype) = (e.dims(like), e.dtype(like));
@@ -121,13 +140,17 @@ fn spread(e: &mut Emitter, number: V, like: V) -> V {
     e.broadcast_in(number, &dims, &[])
 }
 
-/// `a + alpha * b`, the product rounded first.
+/// `a + alpha * b`, the product rounded first. Of all kernels' numbers, only this one's `alpha` is
+/// rounded to the tensors' own type.
 fn add_scaled(e: &mut Emitter, a: V, b: V, alpha: f64) -> V {
-    if alpha == 1.0 {
-        return e.add(a, b);
-    }
-    let scaled = e.scale(b, alpha);
-    e.add(a, scaled)
+    let alpha = Num::F(alpha).fit(e.dtype(a)).float();
+    kernel(e, [a, b], |e, [a, b]| {
+        if alpha == 1.0 {
+            return e.add(a, b);
+        }
+        let scaled = e.scale(b, alpha);
+        e.add(a, scaled)
+    })
 }
 
 /// The parameter and its slots after an update.
@@ -155,8 +178,10 @@ pub(crate) fn update(
                 let part = e.scale(numbers.rate, decay);
                 let one = e.like(part, 1.0);
                 let kept = e.sub(one, part);
-                let kept = spread(e, kept, parameter);
-                e.mul(parameter, kept)
+                kernel(e, [parameter], |e, [parameter]| {
+                    let kept = spread(e, kept, parameter);
+                    e.mul(parameter, kept)
+                })
             };
             adam_step(e, adam, corrections, parameter, gradient, [*mean, *square])
         }
@@ -186,19 +211,27 @@ fn adam_step(
     gradient: V,
     [mean, square]: [V; 2],
 ) -> Updated {
-    let mean = lerp(e, mean, gradient, 1.0 - adam.betas[0]);
-    let kept = e.scale(square, adam.betas[1]);
-    let part = e.scale(gradient, 1.0 - adam.betas[1]);
-    let part = e.mul(part, gradient);
-    let square = e.add(kept, part);
-    let root = e.same(ops::Sqrt { result_accuracy: None }, &[square]);
-    let correction = spread(e, corrections.root, root);
-    let corrected = e.div(root, correction);
-    let below = e.shift(corrected, adam.eps);
-    let size = spread(e, corrections.step_size, mean);
-    let scaled = e.mul(size, mean);
-    let change = e.div(scaled, below);
-    let parameter = e.add(parameter, change);
+    let mean = kernel(e, [mean, gradient], |e, [mean, gradient]| {
+        lerp(e, mean, gradient, 1.0 - adam.betas[0])
+    });
+    let kept = kernel(e, [square], |e, [square]| e.scale(square, adam.betas[1]));
+    let square = kernel(e, [kept, gradient], |e, [kept, gradient]| {
+        let part = e.scale(gradient, 1.0 - adam.betas[1]);
+        let part = e.mul(part, gradient);
+        e.add(kept, part)
+    });
+    let root = kernel(e, [square], |e, [x]| e.same(ops::Sqrt { result_accuracy: None }, &[x]));
+    let corrected = kernel(e, [root], |e, [root]| {
+        let correction = spread(e, corrections.root, root);
+        e.div(root, correction)
+    });
+    let below = kernel(e, [corrected], |e, [corrected]| e.shift(corrected, adam.eps));
+    let parameter = kernel(e, [parameter, mean, below], |e, [parameter, mean, below]| {
+        let size = spread(e, corrections.step_size, mean);
+        let scaled = e.mul(size, mean);
+        let change = e.div(scaled, below);
+        e.add(parameter, change)
+    });
     Updated { parameter, slots: vec![mean, square] }
 }
 
@@ -225,7 +258,7 @@ fn sgd_step(
     let (direction, slots) = match buffer {
         None => (gradient, vec![]),
         Some(buffer) => {
-            let kept = e.scale(buffer, sgd.momentum);
+            let kept = kernel(e, [buffer], |e, [buffer]| e.scale(buffer, sgd.momentum));
             let moved = add_scaled(e, kept, gradient, 1.0 - sgd.dampening);
             // The buffer begins as the first gradient, whatever the dampening.
             let first = e.compare_to(Direction::Eq, numbers.count, 1.0);
@@ -238,47 +271,69 @@ fn sgd_step(
         }
     };
     let rate = e.neg(numbers.rate);
-    let rate = spread(e, rate, direction);
-    let change = e.mul(rate, direction);
-    let parameter = e.add(parameter, change);
+    // As in `add_scaled`.
+    let own = e.dtype(parameter);
+    let rate = e.convert(rate, own);
+    let parameter = kernel(e, [parameter, direction], |e, [parameter, direction]| {
+        let rate = spread(e, rate, direction);
+        let change = e.mul(rate, direction);
+        e.add(parameter, change)
+    });
     Updated { parameter, slots }
 }
 
 /// Scales gradients down so that their common norm is at most `limit`, as
 /// `clip_grad_norm_` does; also the norm before.
 pub(crate) fn clip(e: &mut Emitter, gradients: &[V], limit: f64) -> (Vec<V>, V) {
-    let dtype = gradients.iter().map(|gradient| e.dtype(*gradient)).fold(DType::F32, wider);
-    let mut squares = Vec::with_capacity(gradients.len());
-    for gradient in gradients {
-        let wide = e.convert(*gradient, dtype);
-        let square = e.mul(wide, wide);
-        let axes: Vec<usize> = (0..e.rank(square)).collect();
-        let sum = e.reduce(square, Fold::Add, &axes);
+    let types: Vec<DType> = gradients.iter().map(|gradient| e.dtype(*gradient)).collect();
+    let dtype = types.iter().copied().reduce(promoted).unwrap_or(DType::F32);
+    let mut norms = Vec::with_capacity(gradients.len());
+    for (gradient, own) in gradients.iter().zip(&types) {
+        let axes: Vec<usize> = (0..e.rank(*gradient)).collect();
         // Each tensor's norm is rounded before they are put together.
-        let norm = e.same(ops::Sqrt { result_accuracy: None }, &[sum]);
-        let square = e.mul(norm, norm);
-        squares.push(e.reshape(square, &[1]));
+        let norm = norm(e, *gradient, &axes, *own);
+        let norm = e.convert(norm, dtype);
+        norms.push(e.reshape(norm, &[1]));
     }
-    let all = e.concat(&squares, 0);
-    let total = e.reduce(all, Fold::Add, &[0]);
-    let norm = e.same(ops::Sqrt { result_accuracy: None }, &[total]);
-    let below = e.shift(norm, 1e-6);
-    let limit = e.like(below, limit);
-    let factor = e.div(limit, below);
+    let all = e.concat(&norms, 0);
+    let norm = norm(e, all, &[0], dtype);
+    let below = kernel(e, [norm], |e, [norm]| e.shift(norm, 1e-6));
+    // Python divides a number by a tensor so.
+    let inverse = kernel(e, [below], |e, [below]| {
+        let one = e.like(below, 1.0);
+        e.div(one, below)
+    });
+    let factor = kernel(e, [inverse], |e, [inverse]| e.scale(inverse, limit));
     let one = e.like(factor, 1.0);
     let factor = e.min(factor, one);
     let clipped = gradients
         .iter()
         .map(|gradient| {
-            let factor = spread(e, factor, *gradient);
-            e.mul(*gradient, factor)
+            kernel(e, [*gradient], |e, [gradient]| {
+                let factor = spread(e, factor, gradient);
+                e.mul(gradient, factor)
+            })
         })
         .collect();
     (clipped, norm)
 }
 
-fn wider(a: DType, b: DType) -> DType {
-    if b == DType::F64 { b } else { a }
+/// The Euclidean norm over all axes, in a type.
+fn norm(e: &mut Emitter, value: V, axes: &[usize], dtype: DType) -> V {
+    let wide = e.convert(value, widened(dtype));
+    let square = e.mul(wide, wide);
+    let sum = e.reduce(square, Fold::Add, axes);
+    let norm = e.same(ops::Sqrt { result_accuracy: None }, &[sum]);
+    e.convert(norm, dtype)
+}
+
+/// The type that holds both, as PyTorch puts tensors of two types together.
+fn promoted(a: DType, b: DType) -> DType {
+    match (a, b) {
+        _ if a == b => a,
+        (DType::F64, _) | (_, DType::F64) => DType::F64,
+        _ => DType::F32,
+    }
 }
 
 /// Whether any gradient has an infinity or a NaN.

@@ -7,11 +7,9 @@
 //! learning rate, the gradients' norm where they are clipped, and everything that the step
 //! changes, under the name it came in as.
 
-use std::collections::BTreeSet;
-
 use warpforge_snakeburger::build::{Emitter, V};
-use warpforge_snakeburger::extract;
 use warpforge_snakeburger::ir::{Attr, DType, Dict, Module, TensorTy, Ty, lookup};
+use warpforge_snakeburger::prune::{prune, prune_arguments};
 use warpforge_snakeburger::verify::verify;
 use warpforge_training::Recipe;
 
@@ -138,24 +136,16 @@ pub fn step(request: &Request<'_>) -> Result<Module, Error> {
     let result_attrs = build.results.iter().map(|(slot, _)| slot.attrs()).collect();
     let argument_attrs = outline.arguments.iter().map(Slot::attrs).collect();
     let module = build.e.finish(&values, argument_attrs, result_attrs);
-    verified(extract::live(&module, |_| true).unwrap_or(module))
+    verified(prune(&module))
 }
 
 /// The program that updates parameters alone: gradients are arguments.
 pub fn update(request: &Request<'_>) -> Result<Module, Error> {
     let mut outline = Outline::new(request)?;
-    let used: BTreeSet<usize> = outline
-        .trained
-        .iter()
-        .filter_map(|trained| match outline.places[trained.argument] {
-            Place::One(at) => Some(at),
-            _ => None,
-        })
-        .collect();
     let mut gradients = Vec::new();
     for trained in &outline.trained {
         let Place::One(at) = outline.places[trained.argument] else { continue };
-        let ty = outline.arguments[at].ty.clone();
+        let ty = outline.arguments[trained.master.unwrap_or(at)].ty.clone();
         gradients.push((trained.name.clone(), ty));
     }
     let first = outline.arguments.len();
@@ -174,13 +164,7 @@ pub fn update(request: &Request<'_>) -> Result<Module, Error> {
     let argument_attrs = outline.arguments.iter().map(Slot::attrs).collect();
     let module = build.e.finish(&values, argument_attrs, result_attrs);
     // What only the model reads is no argument of the update.
-    let keep = |i: usize| {
-        let slot = &outline.arguments[i];
-        i >= first
-            || used.contains(&i)
-            || matches!(slot.kind.as_str(), kind::OPTIMIZER | kind::STEP)
-    };
-    verified(extract::live(&module, keep).unwrap_or(module))
+    verified(prune_arguments(&module))
 }
 
 fn verified(module: Module) -> Result<Module, Error> {
@@ -340,6 +324,7 @@ impl Build<'_> {
                 self.result("mutated", &name, value);
             }
         }
+        self.unscaled(&mut sums);
         self.update(&current, sums)
     }
 
@@ -389,6 +374,30 @@ impl Build<'_> {
         }
     }
 
+    /// Gradients of the loss itself, in the type that they are used in.
+    fn unscaled(&mut self, gradients: &mut [Option<V>]) {
+        let (outline, e) = (self.outline, &mut self.e);
+        for (trained, gradient) in outline.trained.iter().zip(gradients.iter_mut()) {
+            // Micro-batches add up in the parameter's own type, all else is done in the copy's.
+            if let (Some(master), Some(gradient)) = (trained.master, gradient) {
+                let dtype = outline.arguments[master].ty.elem.storage();
+                *gradient = e.convert(*gradient, dtype);
+            }
+        }
+        let Some(scaling) = &outline.scaling else { return };
+        let scale = e.convert(self.given[scaling.scale], DType::F64);
+        let one = e.like(scale, 1.0);
+        let inverse = e.div(one, scale);
+        let inverse = e.convert(inverse, DType::F32);
+        for gradient in gradients.iter_mut().flatten() {
+            let (dims, dtype) = (e.dims(*gradient), e.dtype(*gradient));
+            let wide = e.convert(*gradient, DType::F32);
+            let factor = e.broadcast_in(inverse, &dims, &[]);
+            let product = e.mul(wide, factor);
+            *gradient = e.convert(product, dtype);
+        }
+    }
+
     /// From gradients to the parameters after the step.
     fn update(&mut self, current: &[Option<V>], gradients: Vec<Option<V>>) -> Result<(), Error> {
         let Request { recipe, .. } = *self.request;
@@ -396,22 +405,9 @@ impl Build<'_> {
         let mut gradients = gradients;
         let present: Vec<usize> =
             (0..gradients.len()).filter(|i| gradients[*i].is_some()).collect();
-        let overflow = outline.scaling.as_ref().map(|scaling| {
-            let scale = self.given[scaling.scale];
-            let e = &mut self.e;
-            let scale = e.convert(scale, DType::F64);
-            let one = e.like(scale, 1.0);
-            let inverse = e.div(one, scale);
-            let inverse = e.convert(inverse, DType::F32);
-            for gradient in gradients.iter_mut().flatten() {
-                let (dims, dtype) = (e.dims(*gradient), e.dtype(*gradient));
-                let wide = e.convert(*gradient, DType::F32);
-                let factor = e.broadcast_in(inverse, &dims, &[]);
-                let unscaled = e.mul(wide, factor);
-                *gradient = e.convert(unscaled, dtype);
-            }
+        let overflow = outline.scaling.as_ref().filter(|_| !present.is_empty()).map(|_| {
             let all: Vec<V> = gradients.iter().copied().flatten().collect();
-            optimizer::overflowed(e, &all)
+            optimizer::overflowed(&mut self.e, &all)
         });
         if self.request.gradients {
             for i in &present {

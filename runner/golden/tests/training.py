@@ -124,6 +124,9 @@ def train(programs: dict, folder: Path, case: dict) -> dict[str, torch.Tensor]:
         masters = {n: p.detach().float().requires_grad_() for n, p in trained.items()}
     updated = masters or trained
     made = optimizer(updated, recipe)
+    # GradScaler calls the optimiser only where no gradient has overflowed.
+    updates = []
+    made.register_step_post_hook(lambda *_: updates.append(1))
     rates = schedule(made, recipe)
     scaler = None
     if recipe["loss_scale"]:
@@ -175,6 +178,7 @@ def train(programs: dict, folder: Path, case: dict) -> dict[str, torch.Tensor]:
     if scaler:
         state["optimizer/scale"] = scaler._scale
         state["optimizer/good_steps"] = scaler._growth_tracker
+        state["optimizer/updates"] = torch.tensor(len(updates))
     found |= {f"state/{n}": t for n, t in state.items()}
     found |= {n: torch.tensor(values, dtype=torch.float64) for n, values in told.items()}
     return {n: t.detach().contiguous().clone() for n, t in found.items()}

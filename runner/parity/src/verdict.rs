@@ -213,6 +213,12 @@ pub enum Reason {
     UnstableReference {
         why: String,
     },
+    /// The run's time was up before both passes were done.
+    Deadline {
+        limit_seconds: f64,
+        /// What was under way.
+        at: String,
+    },
     /// Noise or infrastructure.
     Undecided {
         why: String,
@@ -254,6 +260,7 @@ impl Reason {
             | Self::UnstableReference { .. } => Verdict::Invalid,
             Self::TooManyLeftOut { .. }
             | Self::ExpectationMissed { .. }
+            | Self::Deadline { .. }
             | Self::Undecided { .. } => Verdict::Inconclusive,
             Self::Absent { .. } => Verdict::Skipped,
         }
@@ -289,6 +296,7 @@ impl Reason {
             Self::IncompleteBundle { .. } => "IncompleteBundle",
             Self::Unreadable { .. } => "Unreadable",
             Self::UnstableReference { .. } => "UnstableReference",
+            Self::Deadline { .. } => "Deadline",
             Self::Undecided { .. } => "Undecided",
             Self::Absent { .. } => "Absent",
         }
@@ -415,6 +423,12 @@ impl fmt::Display for Reason {
             Self::NothingCompared => f.write_str("nothing was compared"),
             Self::IncompleteBundle { path, why } => write!(f, "{path} is incomplete: {why}"),
             Self::UnstableReference { why } => write!(f, "the reference is unstable: {why}"),
+            Self::Deadline { limit_seconds, at } => write!(
+                f,
+                "the time allowed ({} s) was up during {at}; what was done is kept, and the same \
+                 command goes on from there",
+                Short(*limit_seconds)
+            ),
             Self::Unreadable { why, .. } | Self::Undecided { why } => f.write_str(why),
             Self::Absent { what, cure } => write!(f, "{what} ({cure})"),
         }

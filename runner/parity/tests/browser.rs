@@ -150,18 +150,25 @@ fn a_training_reads_well_on_a_screen_and_on_a_phone() {
 }
 
 /// The pictures in `docs/validation.md`: a test makes them, and `WARPFORGE_IMAGES` says where they
-/// are to go, such as `docs/images`.
+/// are to go, such as `docs/images`. Those there show real runs, whose pages lay in the folder
+/// that `WARPFORGE_REPORTS` named: `report-training.html` of the demo, and `report-gradients.html`
+/// of one with a fault of `runner/cli/tests/faults.rs`.
 #[test]
 fn pictures_for_the_documentation_are_small() {
     use synthetic::Fault;
-    let folder = std::env::var_os("WARPFORGE_IMAGES").map(PathBuf::from);
+    let given = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let (folder, reports) = (given("WARPFORGE_IMAGES"), given("WARPFORGE_REPORTS"));
     for (name, place, height, fault) in [
         ("report-training", "", 1000, None),
         ("report-gradients", "#gradients", 560, Some(Fault::GradientScale)),
     ] {
         let browser = Browser::new(name);
         let page = browser.folder.join("report.html");
-        std::fs::write(&page, html(&trained::report(fault))).unwrap();
+        let shown = match &reports {
+            Some(folder) => std::fs::read_to_string(folder.join(format!("{name}.html"))).unwrap(),
+            None => html(&trained::report(fault)),
+        };
+        std::fs::write(&page, shown).unwrap();
         let shot = browser.folder.join("shot.png");
         let size = (1040, height);
         let frame = browser.frame("report.html", size);

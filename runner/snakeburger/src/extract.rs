@@ -70,58 +70,6 @@ pub fn piece(
     Some(Piece { module: out, inputs })
 }
 
-/// A program without what its results do not need: operations, functions, and those of `main`'s
-/// arguments that `keep` does not want, unless they are needed after all.
-pub fn live(module: &Module, keep: impl Fn(usize) -> bool) -> Option<Module> {
-    let func = module.entry()?;
-    let graph = func.body.as_ref()?;
-    let targets = graph.yields(Graph::BODY).to_vec();
-    let (needed, inputs) = needed(graph, &targets, &|_| false);
-    let all: Vec<ValueId> = graph.arguments(Graph::BODY).collect();
-    let kept: Vec<usize> =
-        (0..all.len()).filter(|i| keep(*i) || inputs.binary_search(&all[*i]).is_ok()).collect();
-    let mut out = Module::default();
-    (out.types, out.locs) = (module.types.clone(), module.locs.clone());
-    let mut copy = Copy { from: graph, to: Graph::default(), values: FxHashMap::default() };
-    let types: Vec<TypeId> = kept.iter().map(|i| graph.ty(all[*i])).collect();
-    let body = copy.to.new_region(&types);
-    for (i, new) in kept.iter().zip(copy.to.arguments(body)) {
-        copy.values.insert(all[*i], new);
-    }
-    let end = graph.terminator(Graph::BODY);
-    for node in &graph.region(Graph::BODY).nodes {
-        // What yields nothing is there for its effect.
-        if needed.contains(node) || Some(*node) == end || graph.results(*node).len() == 0 {
-            copy.node(*node, body)?;
-        }
-    }
-    let body = copy.to;
-    let called = callees(module, &body);
-    let attrs = kept.iter().map(|i| func.argument_attrs.get(*i).cloned().unwrap_or_default());
-    let main = Func {
-        arguments: types,
-        argument_attrs: attrs.collect(),
-        body: Some(body),
-        ..Func {
-            name: func.name.clone(),
-            visibility: func.visibility,
-            arguments: Vec::new(),
-            results: func.results.clone(),
-            argument_attrs: Vec::new(),
-            result_attrs: func.result_attrs.clone(),
-            attrs: func.attrs.clone(),
-            loc: func.loc,
-            offset: func.offset,
-            body: None,
-        }
-    };
-    out.add(main).ok()?;
-    for func in called {
-        out.add(func.clone()).ok()?;
-    }
-    Some(out)
-}
-
 /// Which operations of the body make the targets, and which values they start from.
 fn needed(
     graph: &Graph,
@@ -240,26 +188,6 @@ mod tests {
     use crate::eval::{Interpreter, Tensor, Value};
     use crate::text::{Options, parse};
     use crate::verify::verify;
-
-    #[test]
-    fn what_no_result_needs_is_left_out() {
-        let text = "func.func @main(%arg0: tensor<f32>, %arg1: tensor<f32>, %arg2: tensor<f32>) -> tensor<f32> {
-            %0 = stablehlo.add %arg0, %arg1 : tensor<f32>
-            %1 = call @unused(%arg1) : (tensor<f32>) -> tensor<f32>
-            %2 = call @used(%arg2) : (tensor<f32>) -> tensor<f32>
-            return %2 : tensor<f32>
-        }
-        func.func private @unused(%arg0: tensor<f32>) -> tensor<f32> { return %arg0 : tensor<f32> }
-        func.func private @used(%arg0: tensor<f32>) -> tensor<f32> { return %arg0 : tensor<f32> }";
-        let module = parse(text, Options::default()).unwrap();
-        let live = live(&module, |i| i == 0).unwrap();
-        let names: Vec<&str> = live.funcs().iter().map(|func| &*func.name).collect();
-        assert_eq!(names, ["main", "used"]);
-        let main = live.entry().unwrap();
-        assert_eq!(main.arguments.len(), 2, "one to keep and one that is needed");
-        assert_eq!(main.body.as_ref().unwrap().node_count(), 2);
-        verify(live).unwrap();
-    }
 
     #[test]
     fn a_piece_runs_by_itself() {

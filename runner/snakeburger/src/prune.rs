@@ -41,6 +41,22 @@ pub fn prune(module: &Module) -> Module {
     out
 }
 
+/// The same, and `main` takes only the arguments that it reads.
+pub fn prune_arguments(module: &Module) -> Module {
+    let mut out = prune(module);
+    let types = out.types.clone();
+    let entry = out.entry().map(|func| func.name.clone());
+    for func in out.funcs_mut().iter_mut().filter(|func| Some(&func.name) == entry.as_ref()) {
+        let Some(body) = &func.body else { continue };
+        let (graph, left) = with_arguments(body, &types);
+        func.body = Some(graph);
+        func.arguments = left.iter().map(|i| func.arguments[*i]).collect();
+        let attrs = left.iter().map(|i| func.argument_attrs.get(*i).cloned().unwrap_or_default());
+        func.argument_attrs = attrs.collect();
+    }
+    out
+}
+
 fn graph_of(graph: &Graph, types: &TypeTable) -> Graph {
     let all: Vec<usize> = (0..graph.arguments(Graph::BODY).len()).collect();
     rebuild(graph, &used_nodes(graph, types), &all)
@@ -173,5 +189,33 @@ impl Copy<'_> {
             let new = self.to.push(to, new);
             self.values.extend(graph.results(*id).zip(self.to.results(new)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::{Options, parse};
+    use crate::verify::verify;
+
+    #[test]
+    fn what_nobody_uses_is_left_out() {
+        let text = "func.func @main(%arg0: tensor<f32>, %arg1: tensor<f32>, %arg2: tensor<f32>) -> tensor<f32> {
+            %0 = stablehlo.add %arg0, %arg1 : tensor<f32>
+            %1 = call @unused(%arg1) : (tensor<f32>) -> tensor<f32>
+            %2 = call @used(%arg2) : (tensor<f32>) -> tensor<f32>
+            return %2 : tensor<f32>
+        }
+        func.func private @unused(%arg0: tensor<f32>) -> tensor<f32> { return %arg0 : tensor<f32> }
+        func.func private @used(%arg0: tensor<f32>) -> tensor<f32> { return %arg0 : tensor<f32> }";
+        let module = parse(text, Options::default()).unwrap();
+        assert_eq!(prune(&module).entry().unwrap().arguments.len(), 3);
+        let live = prune_arguments(&module);
+        let names: Vec<&str> = live.funcs().iter().map(|func| &*func.name).collect();
+        assert_eq!(names, ["main", "used"]);
+        let main = live.entry().unwrap();
+        assert_eq!(main.arguments.len(), 1, "the one that is read");
+        assert_eq!(main.body.as_ref().unwrap().node_count(), 2);
+        verify(live).unwrap();
     }
 }

@@ -4,13 +4,16 @@
 //! [`crate::training`] runs: a plan, and the data as a task.
 
 mod config;
+mod data;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 pub use config::{Config, Preset};
+use sha2::{Digest as _, Sha256};
 use warpforge_golden_protocol as protocol;
 use warpforge_parity::bundle::{Metrics, write_beside};
 use warpforge_parity::compare::Number;
@@ -18,11 +21,15 @@ use warpforge_parity::report::Attribution;
 use warpforge_pt2::{Model, OutputKind};
 use warpforge_training::{Adam, Optimizer, Recipe, Schedule, decays};
 
+pub use data::{OWN, PUBLISHED, is_published};
+
 use crate::error::Error;
 use crate::forward::Weights;
-use crate::squad::{self, Dataset, Feature, Generated, Lengths, Limits, Mode, Tokenizer};
+use crate::squad::{self, Dataset, Feature, Lengths, Limits, Mode};
 use crate::tensors::Named;
-use crate::training::{Noise, Plan, Task, given, spread};
+use crate::training::golden::hex;
+use crate::training::{Deadline, Noise, Plan, Task, given, remat, spread};
+use data::Data;
 
 /// The name on the command line.
 pub const NAME: &str = "bert-squad";
@@ -31,11 +38,8 @@ pub const NAME: &str = "bert-squad";
 pub const TRAIN: &str = "train.pt2";
 pub const EVAL: &str = "eval.pt2";
 pub const VOCAB: &str = "vocab.txt";
+pub const TOKENIZER: &str = "tokenizer.json";
 pub const WEIGHTS: &str = "weights.safetensors";
-
-/// Files of a data folder, as they are published.
-pub const TRAIN_DATA: &str = "train-v1.1.json";
-pub const DEV_DATA: &str = "dev-v1.1.json";
 
 /// The demo's model: two layers, 128 wide, without weights.
 const DEMO_TRAIN: &[u8] = include_bytes!("bert_squad/train.pt2");
@@ -76,10 +80,15 @@ pub struct Workload {
 impl Workload {
     /// Reads or makes the data and the model; `folder` takes what is made.
     pub fn new(config: &Config, machine: Machine, folder: &Path) -> Result<Self, Error> {
+        let deadline = Deadline::after(Duration::from_secs(config.wall_limit_seconds));
         config.check().map_err(Error::Inputs)?;
+        let remat = remat::parse(&config.remat).map_err(Error::Inputs)?;
         recipe_of(config, 1, &[]).check().map_err(|error| Error::Inputs(error.to_string()))?;
         let data = Data::new(config)?;
         let (model, evaluation, weights) = models(config, folder)?;
+        for graph in [&model, &evaluation] {
+            fits(graph, config.max_length)?;
+        }
         let task = Squad::new(config, data, &evaluation)?;
         let steps = config.steps.unwrap_or_else(|| task.steps(config));
         let train_sizes = given::sizes(&model, &task.batches(0)?[0])?;
@@ -110,10 +119,11 @@ impl Workload {
             device: machine.device,
             oracle: true,
             checkpoint_every: config.checkpoint_every,
-            limit: Some(std::time::Duration::from_secs(config.wall_limit_seconds)),
+            deadline: Some(deadline),
+            remat,
             libtorch: machine.libtorch,
         };
-        let attributions = attributions(config);
+        let attributions = data::attributions(config);
         Ok(Self { config: config.clone(), plan, task, attributions })
     }
 }
@@ -143,7 +153,7 @@ fn models(config: &Config, folder: &Path) -> Result<(PathBuf, PathBuf, Weights),
         for name in [TRAIN, EVAL] {
             if !model.join(name).is_file() {
                 return Err(Error::Inputs(format!(
-                    "{} has no {name}; docs/workloads.md shows how a model is exported",
+                    "{} has no {name}; runner/workloads/export/bert_squad.py makes it",
                     model.display()
                 )));
             }
@@ -152,8 +162,8 @@ fn models(config: &Config, folder: &Path) -> Result<(PathBuf, PathBuf, Weights),
     }
     if config.preset != Preset::Demo {
         return Err(Error::Inputs(format!(
-            "the preset {} needs a model: --model DIR with {TRAIN}, {EVAL}, {VOCAB} and {WEIGHTS}; \
-             docs/workloads.md shows how they are made",
+            "the preset {} needs a model: --model DIR with {TRAIN}, {EVAL}, {VOCAB} and {WEIGHTS}, \
+             as runner/workloads/export/bert_squad.py makes it (docs/workloads.md)",
             config.preset.name()
         )));
     }
@@ -170,54 +180,20 @@ fn models(config: &Config, folder: &Path) -> Result<(PathBuf, PathBuf, Weights),
     Ok((write(TRAIN, DEMO_TRAIN)?, write(EVAL, DEMO_EVAL)?, weights))
 }
 
-/// The passages and questions, and how text is cut.
-struct Data {
-    train: Dataset,
-    dev: Dataset,
-    tokenizer: Tokenizer,
-}
-
-impl Data {
-    fn new(config: &Config) -> Result<Self, Error> {
-        let generated = || squad::generate(config.seed, squad::Size::default());
-        let vocabulary = config.model.as_ref().map(|model| model.join(VOCAB));
-        match &config.data {
-            None => {
-                let Generated { train, dev, vocab } = generated();
-                let tokenizer = match vocabulary {
-                    Some(path) => Tokenizer::read(&path)?,
-                    None => Tokenizer::from_vocab(&vocab)?,
-                };
-                Ok(Self { train, dev, tokenizer })
-            }
-            Some(folder) => {
-                let tokenizer = match vocabulary {
-                    Some(path) => Tokenizer::read(&path)?,
-                    None => Tokenizer::read(&folder.join(VOCAB))?,
-                };
-                let train = Dataset::read(&folder.join(TRAIN_DATA))?;
-                let dev = Dataset::read(&folder.join(DEV_DATA))?;
-                Ok(Self { train, dev, tokenizer })
-            }
-        }
+/// A graph is exported for rows of one length.
+fn fits(graph: &Path, max_length: u32) -> Result<(), Error> {
+    let model = Model::open(graph)?;
+    let input = model.user_inputs().find(|input| &*input.name == "input_ids");
+    let sizes = input.and_then(|input| input.meta.as_ref()).map(|meta| &meta.sizes);
+    let length = sizes.and_then(|sizes| sizes.get(1)?.known());
+    match length {
+        Some(length) if length != i64::from(max_length) => Err(Error::Inputs(format!(
+            "{} takes rows of {length} tokens, and max_length is {max_length}; say \
+             --set max_length={length}, or export it with --length {max_length}",
+            graph.display()
+        ))),
+        _ => Ok(()),
     }
-}
-
-fn attributions(config: &Config) -> Vec<Attribution> {
-    if config.data.is_none() {
-        return vec![Attribution {
-            id: "generated".into(),
-            licence: "Apache-2.0".into(),
-            attribution: "passages and questions generated by WarpForge".into(),
-            accepted: false,
-        }];
-    }
-    vec![Attribution {
-        id: "squad-v1.1".into(),
-        licence: "CC BY-SA 4.0".into(),
-        attribution: "SQuAD v1.1, Rajpurkar et al., 2016".into(),
-        accepted: false,
-    }]
 }
 
 /// SQuAD as a task.
@@ -249,6 +225,7 @@ impl Squad {
             Some(most) => first(&data.dev, most as usize),
             None => data.dev,
         };
+        let dev = if config.shuffle_contexts { dev.shuffled_contexts(config.seed) } else { dev };
         let dev_features = squad::features(&dev, &data.tokenizer, &lengths, Mode::Evaluate)?;
         let model = Model::open(evaluation)?;
         let inputs = model.user_inputs().map(|input| input.name.to_string()).collect();
@@ -321,7 +298,7 @@ impl Task for Squad {
             if ahead.as_ref().is_none_or(|(next, _)| *next != number) {
                 let features = Arc::clone(&self.train);
                 let made = squad::batches(
-                    move || Ok((*features).clone()),
+                    move || Ok(features),
                     (self.length, 0),
                     self.seed,
                     self.batch_size,
@@ -337,6 +314,15 @@ impl Task for Squad {
             found.push(batch.inputs);
         }
         Ok(found)
+    }
+
+    fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for feature in self.train.iter().chain(&self.dev_features) {
+            hash.update(format!("{feature:?}\0"));
+        }
+        hash.update(format!("{:?}", self.dev));
+        hex(&hash.finalize())
     }
 
     fn evaluation(&self) -> Result<Vec<Named>, Error> {

@@ -24,6 +24,8 @@ pub enum Error {
     Squad(#[from] crate::squad::Error),
     #[error("{0}")]
     Inputs(String),
+    #[error("the time allowed ({:.1} s) was up during {at}", limit.as_secs_f64())]
+    Deadline { limit: std::time::Duration, at: String },
     #[error("the program: {0}")]
     Program(String),
     #[error(transparent)]

@@ -216,7 +216,7 @@ impl Prepared {
     }
 }
 
-fn read_program(path: &Path) -> Result<Module, Error> {
+pub(crate) fn read_program(path: &Path) -> Result<Module, Error> {
     let source = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
     let name = path.display().to_string();
     let shown = warpforge_snakeburger::diag::Source::new(&name, &source);
@@ -308,7 +308,7 @@ fn sizes(model: &Model, open: &[Symbol]) -> BTreeMap<String, i64> {
     sizes
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
     std::path::absolute(path).map_err(|error| Error::io(path, error))
 }
 

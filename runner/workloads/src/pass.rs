@@ -129,7 +129,7 @@ impl AsRef<[u8]> for Dense {
 }
 
 /// The tensor in the argument's type: a program in float64 takes the same weights, widened.
-fn fit(tensor: Tensor, ty: &TensorTy) -> Option<Tensor> {
+pub(crate) fn fit(tensor: Tensor, ty: &TensorTy) -> Option<Tensor> {
     if tensor.ty == *ty {
         return Some(tensor);
     }

@@ -12,13 +12,15 @@ pub mod given;
 pub mod golden;
 pub mod measure;
 pub mod progress;
+pub mod remat;
 pub mod stepper;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use warpforge_compiler::Remat;
 use warpforge_golden_protocol as protocol;
 use warpforge_parity::bundle::Metrics;
 use warpforge_pt2::DimSpec;
@@ -52,9 +54,58 @@ pub struct Plan {
     pub oracle: bool,
     /// How many steps lie between two checkpoints.
     pub checkpoint_every: u32,
-    /// For one request to golden.
-    pub limit: Option<Duration>,
+    /// When it has to end, done or not.
+    pub deadline: Option<Deadline>,
+    /// What Pass 2 computes again on the way back instead of keeping it.
+    pub remat: Remat,
     pub libtorch: protocol::Search,
+}
+
+/// What a request to golden may take after the run's time is up: a step that has begun is
+/// finished, so that it counts, and golden is ended only where it hangs.
+const GRACE: Duration = Duration::from_mins(1);
+
+/// When a run has to end, done or not.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    started: Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    /// The time runs from now on.
+    pub fn after(limit: Duration) -> Self {
+        Self { started: Instant::now(), limit }
+    }
+
+    fn left(&self) -> Duration {
+        self.limit.saturating_sub(self.started.elapsed())
+    }
+}
+
+impl Plan {
+    /// Ends the run here if its time is up.
+    fn check_time(&self, at: impl FnOnce() -> String) -> Result<(), Error> {
+        match &self.deadline {
+            Some(deadline) if deadline.left().is_zero() => {
+                Err(Error::Deadline { limit: deadline.limit, at: at() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a request to golden may still take.
+    fn request_limit(&self) -> Option<Duration> {
+        self.deadline.as_ref().map(|deadline| deadline.left() + GRACE)
+    }
+
+    /// A request that was cut off because the run's time was up is no failure of golden's.
+    fn golden_error(&self, error: protocol::Error, at: &str) -> Error {
+        match (&error, self.check_time(|| at.to_owned())) {
+            (protocol::Error::TimedOut { .. }, Err(deadline)) => deadline,
+            _ => error.into(),
+        }
+    }
 }
 
 /// Golden's own spread: runs from weights that differ in their last bits.
@@ -70,6 +121,9 @@ pub struct Noise {
 pub trait Task: Sync {
     /// The micro-batches of a step, by the names of the model's inputs.
     fn batches(&self, step: u32) -> Result<Vec<Named>, Error>;
+
+    /// What the data are known by: it differs if they do.
+    fn digest(&self) -> String;
 
     /// The inputs of the evaluation model, batch by batch; empty if nothing is evaluated.
     fn evaluation(&self) -> Result<Vec<Named>, Error>;

@@ -167,7 +167,8 @@ pub fn library(
     Ok(Library::new(options).map_err(|error| explain(&error))?)
 }
 
-fn find(id: &str) -> Result<&'static Dataset, Misuse> {
+/// The row of the table with this id, or the nearest one's name.
+pub fn find(id: &str) -> Result<&'static Dataset, Misuse> {
     table::find(id).ok_or_else(|| {
         let near = nearest(id, DATASETS.iter().map(|dataset| dataset.id));
         let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
@@ -183,7 +184,7 @@ fn find_all(ids: &[String]) -> Result<Vec<&'static Dataset>, Misuse> {
 }
 
 /// An error as a person is told it, with the exit code it has.
-fn explain(error: &DataError) -> Misuse {
+pub fn explain(error: &DataError) -> Misuse {
     let exit = match &error {
         error if error.is_network() => Exit::Inconclusive,
         DataError::Unfetched { .. } | DataError::Wrong { .. } => Exit::Fail,

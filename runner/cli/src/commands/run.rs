@@ -14,6 +14,7 @@ use warpforge_workloads::forward::{self, Request, Stage, Weights};
 use super::Context;
 use super::model::Given;
 use super::training::Training;
+use super::validate::training::baselines;
 use super::validate::{show, tolerances};
 use super::workload::{self, Common, Name, WorkloadOptions};
 use crate::exit::Exit;
@@ -27,6 +28,7 @@ Examples:
   warpforge run --model bert.pt2 --program edited.mlir
   warpforge run --model bert.pt2 --train --steps 20 --lr 3e-5 --inputs a.safetensors
   warpforge run bert-squad --preset demo
+  warpforge run bert-squad --preset base --model bert-base/ --data squad/
 
 Inputs are named as the graph names them, or input.0, input.1, … by position; without --inputs
 they are drawn from the seed. The bundle holds golden/, warpforge/, run.json (how the run was set
@@ -37,11 +39,12 @@ up), parity.json, report.json, report.html and junit.xml.";
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// A workload that comes with WarpForge, in the place of a model
-    #[arg(value_enum, value_name = "WORKLOAD", conflicts_with_all = ["model", "train"])]
+    #[arg(value_enum, value_name = "WORKLOAD", conflicts_with_all = ["train", "inputs"])]
     workload: Option<Name>,
 
-    /// A model saved by torch.export.save
-    #[arg(long, value_name = "FILE", required_unless_present = "workload")]
+    /// A model saved by torch.export.save; of a workload, the folder that holds train.pt2,
+    /// eval.pt2, vocab.txt and weights.safetensors
+    #[arg(long, value_name = "FILE|DIR", required_unless_present = "workload")]
     model: Option<PathBuf>,
 
     /// The model's inputs, a safetensors file; for a training several, used in turn
@@ -76,9 +79,24 @@ pub struct Args {
     #[arg(long)]
     no_oracle: bool,
 
-    /// Give up after this many seconds of either golden run
+    /// Give up after this many seconds of either golden run; a training as a whole, which keeps
+    /// what is done and goes on when it is started again
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
+
+    /// What a training's Pass 2 computes again on the way back instead of keeping it: keep,
+    /// modules (every numbered layer), MODULE,... (by path), or as few layers as it takes to
+    /// keep a batch within BYTES (such as 2GiB) [default: keep]
+    #[arg(long, value_name = "WHAT")]
+    remat: Option<String>,
+
+    /// The file of baselines that a training's speed is held against
+    #[arg(long, value_name = "FILE", default_value = super::baseline::FILE)]
+    baselines: PathBuf,
+
+    /// Let the verdict on a training's speed count for the exit code, too
+    #[arg(long)]
+    fail_on_performance: bool,
 
     /// Change a tolerance, such as rtol=1e-4 or activations.atol=1e-6
     #[arg(long = "tolerance", value_name = "KEY=VALUE")]
@@ -114,10 +132,15 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
                 ..TrainingSettings::default()
             },
             oracle: !args.no_oracle,
-            limit: args.timeout.map(Duration::from_secs),
+            limit: args.timeout,
+            remat: args.remat.as_deref(),
+            baselines: baselines(&args.baselines)?,
+            fail_on_performance: args.fail_on_performance,
         };
         return match (args.workload, &args.model) {
-            (Some(Name::BertSquad), _) => workload::run(&args.options, common, ui),
+            (Some(Name::BertSquad), model) => {
+                workload::run(model.as_deref(), &args.options, common, context, ui)
+            }
             (None, Some(model)) => {
                 workload::train(model, &args.inputs, &args.given, &args.training, &common, ui)
             }
@@ -185,6 +208,10 @@ pub(super) fn weights(given: &Given) -> Weights {
 pub(super) fn explain(error: warpforge_workloads::Error) -> anyhow::Error {
     use warpforge_workloads::Error as E;
     let help = match &error {
+        E::Deadline { .. } => {
+            let help = "what was done is kept: the same command goes on from there";
+            return Misuse::new(error.to_string(), help).ending(Exit::Inconclusive).into();
+        }
         E::Model(_) => "docs/exporting.md shows how a model is exported",
         E::Lower(warpforge_snakegrinder::Error::Wrong(_))
         | E::Step(warpforge_compiler::StepError::Wrong(_)) => return error.into(),

@@ -1,6 +1,8 @@
 //! Trainings in both passes: a workload of ours or any model, whole (`warpforge run`) or pass by
 //! pass (`warpforge golden`, `warpforge execute`).
 
+mod sources;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +13,11 @@ use warpforge_bench::system::snapshot;
 use warpforge_golden_protocol::{Device, Search};
 use warpforge_parity::performance::Baselines;
 use warpforge_parity::training::TrainingSettings;
+use warpforge_parity::verdict::Verdict;
 use warpforge_pt2::Model;
 use warpforge_workloads::bert_squad::{self, Config, Machine, Preset, Workload};
 use warpforge_workloads::training::both::{self, Request, RunFile};
-use warpforge_workloads::training::{Noise, Plan, Stage, given, spread};
+use warpforge_workloads::training::{Deadline, Noise, Plan, Stage, given, remat, spread};
 
 use super::Context;
 use super::model::Given;
@@ -65,27 +68,29 @@ pub enum Target {
 #[command(next_help_heading = "Workload")]
 pub struct WorkloadOptions {
     /// How large
-    #[arg(long, value_enum, default_value_t = Size::Demo)]
+    #[arg(long, value_enum, default_value_t = Size::Demo, requires = "workload")]
     preset: Size,
 
     /// Where Pass 2 runs
-    #[arg(long, value_enum, default_value_t = Target::Cpu)]
+    #[arg(long, value_enum, default_value_t = Target::Cpu, requires = "workload")]
     device: Target,
 
-    /// A folder with the data set's files, in the place of generated passages
-    #[arg(long, value_name = "DIR")]
+    /// A folder with the data set's files: those that are published (held against their
+    /// digests), or train.json and dev.json in the same form [default: generated passages for
+    /// demo, what `warpforge data fetch` brought for the others]
+    #[arg(long, value_name = "DIR", requires = "workload")]
     data: Option<PathBuf>,
 
-    /// A folder with train.pt2, eval.pt2, vocab.txt and weights.safetensors
-    #[arg(long, value_name = "DIR")]
-    model_dir: Option<PathBuf>,
+    /// Accept the licence of this dataset, which forbids commercial use
+    #[arg(long, value_name = "ID", requires = "workload")]
+    accept_license: Vec<String>,
 
     /// Change a setting; `--set help` lists them
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "workload")]
     set: Vec<String>,
 
     /// Make golden again though it is there
-    #[arg(long)]
+    #[arg(long, requires = "workload")]
     refresh_golden: bool,
 }
 
@@ -99,7 +104,11 @@ pub struct Common<'a> {
     pub libtorch: Search,
     pub settings: TrainingSettings,
     pub oracle: bool,
-    pub limit: Option<Duration>,
+    /// Seconds for all of it.
+    pub limit: Option<u64>,
+    pub remat: Option<&'a str>,
+    pub baselines: Baselines,
+    pub fail_on_performance: bool,
 }
 
 /// Run golden's pass of a workload alone
@@ -107,7 +116,9 @@ pub struct Common<'a> {
 #[command(after_help = "\
 Examples:
   warpforge golden bert-squad --out golden/
-  warpforge golden bert-squad --preset full --model bert-large/ --data squad/ --epochs 2 --batch-size 8 --out golden/")]
+  warpforge golden bert-squad --preset full --model bert-large/ --data squad/ --epochs 2 --batch-size 8 --out golden/
+
+A golden that is cut off goes on from its last checkpoint when it is started again.")]
 pub struct GoldenArgs {
     #[arg(value_enum, value_name = "WORKLOAD")]
     workload: Name,
@@ -120,9 +131,15 @@ pub struct GoldenArgs {
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
 
-    /// A folder with the data set's files, in the place of generated passages
+    /// A folder with the data set's files: those that are published (held against their
+    /// digests), or train.json and dev.json in the same form [default: generated passages for
+    /// demo, what `warpforge data fetch` brought for the others]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+
+    /// Accept the licence of this dataset, which forbids commercial use
+    #[arg(long, value_name = "ID")]
+    accept_license: Vec<String>,
 
     #[arg(long, value_name = "N")]
     epochs: Option<f64>,
@@ -174,6 +191,15 @@ pub struct ExecuteArgs {
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 
+    /// What is computed again on the way back instead of kept: keep, modules, MODULE,... or
+    /// BYTES, as `warpforge run --remat` has it [default: as golden's settings say]
+    #[arg(long, value_name = "WHAT")]
+    remat: Option<String>,
+
+    /// Accept the licence of this dataset, which forbids commercial use
+    #[arg(long, value_name = "ID")]
+    accept_license: Vec<String>,
+
     /// The folder for the results
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -209,17 +235,29 @@ fn settings(preset: Size, changes: &[String]) -> anyhow::Result<Config> {
 }
 
 /// `warpforge run bert-squad`.
-pub fn run(options: &WorkloadOptions, common: Common<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
+pub fn run(
+    model: Option<&Path>,
+    options: &WorkloadOptions,
+    common: Common<'_>,
+    context: &Context<'_>,
+    ui: &mut Ui,
+) -> anyhow::Result<Exit> {
     check(options.device)?;
     let mut config = settings(options.preset, &options.set)?;
     if common.seed != 0 {
         config.seed = common.seed;
     }
     config.data = options.data.clone().or(config.data);
-    config.model = options.model_dir.clone().or(config.model);
+    config.model = model.map(Path::to_owned).or(config.model);
+    config.wall_limit_seconds = common.limit.unwrap_or(config.wall_limit_seconds);
+    if let Some(remat) = common.remat {
+        remat.clone_into(&mut config.remat);
+    }
     let machine =
         Machine { device: common.device, threads: common.threads, libtorch: common.libtorch };
-    let workload = Workload::new(&config, machine, &common.out.join("model")).map_err(explain)?;
+    let folder = common.out.join("model");
+    let workload = workload(config, &options.accept_license, machine, &folder, context)?;
+    let config = &workload.config;
     ui.note(&format!(
         "bert-squad, preset {}: {} steps of {} windows, {} questions",
         config.preset.name(),
@@ -231,7 +269,25 @@ pub fn run(options: &WorkloadOptions, common: Common<'_>, ui: &mut Ui) -> anyhow
     request.program = common.program.map(Path::to_owned);
     request.settings = common.settings;
     request.refresh = options.refresh_golden;
-    finish(&request, common.out, ui)
+    request.baselines = common.baselines;
+    finish(&request, common.out, common.fail_on_performance, ui)
+}
+
+/// The workload with its data and weights found, checked and attributed.
+fn workload(
+    mut config: Config,
+    accepted: &[String],
+    machine: Machine,
+    folder: &Path,
+    context: &Context<'_>,
+) -> anyhow::Result<Workload> {
+    let sources = sources::settle(&mut config, accepted, context)?;
+    let mut workload = Workload::new(&config, machine, folder).map_err(explain)?;
+    if let Some(data) = sources.data {
+        workload.attributions = vec![data];
+    }
+    workload.attributions.extend(sources.weights);
+    Ok(workload)
 }
 
 fn request_of(workload: &Workload) -> Request<'_> {
@@ -242,6 +298,7 @@ fn request_of(workload: &Workload) -> Request<'_> {
         plan: &workload.plan,
         task: &workload.task,
         configuration: serde_json::json!({ bert_squad::NAME: config }),
+        determining: config.determining(),
         workload: Some((bert_squad::NAME.into(), config.preset.name().into())),
         program: None,
         expect: config.expect.clone(),
@@ -251,6 +308,7 @@ fn request_of(workload: &Workload) -> Request<'_> {
         items_per_step: samples,
         hardware_class: snapshot().hardware_class(),
         allowed_delta: Some(config.throughput_delta),
+        memory_limit_bytes: Some(config.memory_limit_bytes),
         baselines: Baselines::default(),
         timing: (3, 2),
     }
@@ -271,6 +329,10 @@ pub fn train(
     if training.steps == 0 {
         return Err(misuse("--steps is 0: nothing would be trained", "say how many steps"));
     }
+    let remat = remat::parse(common.remat.unwrap_or("keep")).map_err(|problem| {
+        misuse(format!("--remat: {problem}"), &format!("say one of: {}", remat::FORMS))
+    })?;
+    let deadline = common.limit.map(|seconds| Deadline::after(Duration::from_secs(seconds)));
     let (batches, dims) = given::read(model, inputs, &given.dims, common.seed).map_err(explain)?;
     let accumulation = recipe.accumulation;
     let items = batches.first().and_then(|batch| batch.values().next());
@@ -293,19 +355,22 @@ pub fn train(
         device: common.device,
         oracle: common.oracle,
         checkpoint_every: 100,
-        limit: common.limit,
+        deadline,
+        remat,
         libtorch: common.libtorch.clone(),
     };
     let title = model.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let inputs: Vec<String> = inputs.iter().map(|path| path.display().to_string()).collect();
+    let configuration = serde_json::json!({ "model": {
+        "path": model, "inputs": inputs, "loss": plan.loss, "recipe": plan.recipe,
+        "steps": steps, "seed": common.seed, "threads": common.threads,
+    }});
     let request = Request {
         title,
         plan: &plan,
         task: &task,
-        configuration: serde_json::json!({ "model": {
-            "path": model, "inputs": inputs, "loss": plan.loss, "recipe": plan.recipe,
-            "steps": steps, "seed": common.seed, "threads": common.threads,
-        }}),
+        determining: configuration.clone(),
+        configuration,
         workload: None,
         program: common.program.map(Path::to_owned),
         expect: warpforge_parity::bundle::Expect::new(),
@@ -315,20 +380,27 @@ pub fn train(
         items_per_step: items as f64 * f64::from(accumulation),
         hardware_class: snapshot().hardware_class(),
         allowed_delta: None,
-        baselines: Baselines::default(),
+        memory_limit_bytes: None,
+        baselines: common.baselines.clone(),
         timing: (2, 2),
     };
-    finish(&request, common.out, ui)
+    finish(&request, common.out, common.fail_on_performance, ui)
 }
 
-fn finish(request: &Request<'_>, out: &Path, ui: &mut Ui) -> anyhow::Result<Exit> {
+fn finish(
+    request: &Request<'_>,
+    out: &Path,
+    fail_on_performance: bool,
+    ui: &mut Ui,
+) -> anyhow::Result<Exit> {
     let bar = progress(ui);
     let system = serde_json::to_value(snapshot()).ok();
     let report = both::run(request, out, system, &mut |stage| show_stage(&bar, &stage));
     bar.finish_and_clear();
     let report = report.map_err(explain)?;
     shown::show(&report, Some(out), ui)?;
-    Ok(report.verdicts.correctness.into())
+    let speed = report.verdicts.performance.filter(|_| fail_on_performance);
+    Ok(Verdict::gravest([report.verdicts.correctness].into_iter().chain(speed)).into())
 }
 
 fn show_stage(bar: &ProgressBar, stage: &Stage) {
@@ -363,7 +435,8 @@ pub fn golden(args: &GoldenArgs, context: &Context<'_>, ui: &mut Ui) -> anyhow::
     }
     let threads = args.threads.unwrap_or_else(processors);
     let machine = Machine { device: args.device, threads, libtorch: libtorch(context) };
-    let workload = Workload::new(&config, machine, &args.out.join("model")).map_err(explain)?;
+    let folder = args.out.join("model");
+    let workload = workload(config, &args.accept_license, machine, &folder, context)?;
     let request = request_of(&workload);
     let bar = progress(ui);
     let system = serde_json::to_value(snapshot()).ok();
@@ -387,7 +460,7 @@ pub fn execute(args: &ExecuteArgs, context: &Context<'_>, ui: &mut Ui) -> anyhow
     let Name::BertSquad = args.workload;
     check(args.device)?;
     let known = RunFile::read(&args.golden).map_err(explain)?;
-    let config: Config = serde_json::from_value(known.configuration[bert_squad::NAME].clone())
+    let mut config: Config = serde_json::from_value(known.configuration[bert_squad::NAME].clone())
         .map_err(|error| {
             let path = args.golden.display();
             misuse(
@@ -395,9 +468,13 @@ pub fn execute(args: &ExecuteArgs, context: &Context<'_>, ui: &mut Ui) -> anyhow
                 "make one with `warpforge golden bert-squad --out DIR`",
             )
         })?;
+    if let Some(remat) = &args.remat {
+        config.remat.clone_from(remat);
+    }
     let machine =
         Machine { device: Device::Cpu, threads: processors(), libtorch: libtorch(context) };
-    let workload = Workload::new(&config, machine, &args.out.join("model")).map_err(explain)?;
+    let folder = args.out.join("model");
+    let workload = workload(config, &args.accept_license, machine, &folder, context)?;
     let mut request = request_of(&workload);
     request.program.clone_from(&args.program);
     let bar = progress(ui);

@@ -2,6 +2,8 @@
 //! the loopback that really answer.
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
+pub mod edit;
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

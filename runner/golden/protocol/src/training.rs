@@ -2,10 +2,11 @@
 //! optimiser state, and is then driven step by step. Tensors travel as safetensors files.
 //!
 //! In files of state, names are `parameter/NAME`, `buffer/NAME` and `optimizer/SLOT/NAME`, where
-//! a slot is `exp_avg`, `exp_avg_sq`, `momentum_buffer` or `master`; `optimizer/scale` and
-//! `optimizer/good_steps` hold the loss scale. Tied parameters stand under their first name.
-//! There is no `momentum_buffer` before the first update, as in PyTorch. Buffers are those that
-//! are saved with the model, and those that the graph writes to.
+//! a slot is `exp_avg`, `exp_avg_sq`, `momentum_buffer` or `master`; `optimizer/scale`,
+//! `optimizer/good_steps` and `optimizer/updates` (steps that were not left out, which bias
+//! corrections count) are there where the loss is scaled. Tied parameters stand under their first
+//! name. There is no `momentum_buffer` before the first update, as in PyTorch. Buffers are those
+//! that are saved with the model, and those that the graph writes to.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -73,7 +74,8 @@ pub struct Memory {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// Counted from 0; it is what schedules, bias corrections and random numbers depend on.
+    /// Counted from 0; it is what schedules, random numbers and, unless the loss is scaled, bias
+    /// corrections depend on.
     pub step: u32,
     /// The inputs: one file for each micro-batch. Micro-batch `i` draws its random numbers at
     /// step `step * accumulation + i`.

@@ -37,6 +37,8 @@ struct Scale {
     rule: LossScale,
     factor: Tensor,
     good_steps: Tensor,
+    /// Steps that were not left out: what `torch.optim` counts as `step`.
+    updates: Tensor,
 }
 
 pub struct Optimizer {
@@ -97,7 +99,8 @@ impl Optimizer {
                 };
                 let factor = on_device(&(rule.initial as f32).to_le_bytes(), ScalarType::F32)?;
                 let good_steps = on_device(&0_i32.to_le_bytes(), ScalarType::I32)?;
-                Some(Scale { rule, factor, good_steps })
+                let updates = on_device(&0_i64.to_le_bytes(), ScalarType::I64)?;
+                Some(Scale { rule, factor, good_steps, updates })
             }
             None => None,
         };
@@ -200,10 +203,11 @@ impl Optimizer {
     ) -> Result<(), Fault> {
         if !overflowed {
             let rate = self.learning_rate(step);
+            let count = self.count(step, library)?;
             for group in self.groups(gradients) {
                 match self.recipe.optimizer {
-                    Rule::AdamW(rule) => self.adam(rule, true, rate, step, group, library)?,
-                    Rule::Adam(rule) => self.adam(rule, false, rate, step, group, library)?,
+                    Rule::AdamW(rule) => self.adam(rule, true, rate, count, group, library)?,
+                    Rule::Adam(rule) => self.adam(rule, false, rate, count, group, library)?,
                     Rule::Sgd(rule) => self.sgd(rule, rate, group, library)?,
                 }
             }
@@ -214,7 +218,7 @@ impl Optimizer {
                 }
             }
         }
-        if let Some(Scale { rule, factor, good_steps }) = &self.scale {
+        if let Some(Scale { rule, factor, good_steps, .. }) = &self.scale {
             let found = f64::from(u8::from(overflowed));
             let found = library.tensor("aten::full_like", "", &[factor.into(), found.into()])?;
             library.apply(
@@ -231,6 +235,13 @@ impl Optimizer {
             )?;
         }
         Ok(())
+    }
+
+    /// The number of this update, counted from 1: a step that was left out is none.
+    fn count(&self, step: u32, library: &mut Library) -> Result<f64, Fault> {
+        let Some(Scale { updates, .. }) = &self.scale else { return Ok(f64::from(step) + 1.0) };
+        library.apply("aten::add_", "Scalar", &[updates.into(), 1_i64.into()])?;
+        updates.number()
     }
 
     /// What is updated by one call: alike in weight decay and type.
@@ -254,7 +265,7 @@ impl Optimizer {
         rule: Adam,
         decoupled: bool,
         rate: f64,
-        step: u32,
+        count: f64,
         group: Vec<Gradient>,
         library: &mut Library,
     ) -> Result<(), Fault> {
@@ -291,7 +302,6 @@ impl Optimizer {
             &[(&exp_avg_sq).into(), (&gradients).into(), (&gradients).into(), (1.0 - beta2).into()],
         )?;
         drop(gradients);
-        let count = f64::from(step) + 1.0;
         let correction1 = 1.0 - power(beta1, count);
         let correction2 = power(1.0 - power(beta2, count), 0.5);
         let all = |value: f64| Value::List(vec![value.into(); parameters.len()]);
@@ -376,6 +386,7 @@ impl Optimizer {
         if let Some(scale) = &self.scale {
             state.push(("optimizer/scale".to_owned(), scale.factor.clone()));
             state.push(("optimizer/good_steps".to_owned(), scale.good_steps.clone()));
+            state.push(("optimizer/updates".to_owned(), scale.updates.clone()));
         }
         state
     }

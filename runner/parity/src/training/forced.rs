@@ -84,12 +84,12 @@ impl Forcing<'_> {
             let (verdict, learning_rate) = (Verdict::Fail, golden.learning_rate);
             return ForcedStep { step, verdict, learning_rate, loss, quantities, reasons };
         };
-        reasons.extend(self.told(golden, &theirs));
         let mut epsilon = 0.0;
         if let Err(error) = self.files(golden, &mut quantities, &mut epsilon) {
             let path = format!("step {}", self.step);
             reasons.push(Reason::Unreadable { path, why: error.to_string() });
         }
+        reasons.extend(self.told(golden, &theirs, epsilon));
         let (loss, problem) = self.loss(golden, Some(theirs), oracle, epsilon);
         reasons.extend(problem);
         let own = reasons.iter().map(Reason::verdict);
@@ -100,8 +100,9 @@ impl Forcing<'_> {
         ForcedStep { step: self.step, verdict, learning_rate, loss, quantities, reasons }
     }
 
-    /// Numbers that both passes derive from the same recipe.
-    fn told(&self, golden: &ForcedAt, theirs: &ForcedAt) -> Vec<Reason> {
+    /// Numbers that both passes derive from the same recipe. A norm is no surer than the format
+    /// that gradients are computed in, `epsilon` is its spacing at 1.
+    fn told(&self, golden: &ForcedAt, theirs: &ForcedAt, epsilon: f64) -> Vec<Reason> {
         let differs = |setting: &str, a: f64, b: f64, rtol: f64| {
             let near = (a - b).abs() <= rtol * a.abs();
             (!near).then(|| Reason::SettingDiffers {
@@ -113,7 +114,7 @@ impl Forcing<'_> {
         };
         let rate = differs("learning rate", golden.learning_rate, theirs.learning_rate, SETTING);
         let norms = golden.gradient_norm.zip(theirs.gradient_norm);
-        let bound = self.settings.bounds.gradient_relative;
+        let bound = self.settings.bounds.gradient_relative.max(epsilon);
         let norm = norms.and_then(|(a, b)| differs("gradient norm", a.0, b.0, bound));
         rate.into_iter().chain(norm).collect()
     }
@@ -155,7 +156,9 @@ impl Forcing<'_> {
         match pair(&name, self.golden.tensors(&name)?, self.candidate.tensors(&name)?) {
             Ok((ours, theirs)) => {
                 *epsilon = epsilon.max(widest_ulp(&ours));
-                quantities.push(self.activations(&ours, &theirs, oracle(&name)?.as_ref()));
+                let found = self.activations(&ours, &theirs, oracle(&name)?.as_ref());
+                // A model may have no module whose results could be looked at.
+                quantities.extend(Some(found).filter(|found| !found.tensors.is_empty()));
             }
             // Taps are a choice; what golden tapped the candidate must have.
             Err(Some(reason @ Reason::MissingFile { .. })) => {

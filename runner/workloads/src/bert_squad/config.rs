@@ -40,8 +40,12 @@ pub struct Config {
     /// A folder with `train.pt2`, `eval.pt2` and `vocab.txt`, and `weights.safetensors` if the
     /// model is pretrained. Without it the demo's own model, whose weights come from the seed.
     pub model: Option<PathBuf>,
-    /// A folder with `train-v1.1.json` and `dev-v1.1.json`; without it generated passages.
+    /// A folder with `train-v1.1.json` and `dev-v1.1.json`, or with `train.json` and `dev.json`;
+    /// without it generated passages.
     pub data: Option<PathBuf>,
+    /// Exchanges the passages of evaluation among its questions: what is still answered does not
+    /// come from the passage.
+    pub shuffle_contexts: bool,
     /// Of the weights, the order of samples, dropout and generated passages.
     pub seed: u64,
     pub epochs: f64,
@@ -70,15 +74,22 @@ pub struct Config {
     /// How long those are; as long as the run itself if it is not said.
     pub noise_steps: Option<u32>,
     pub checkpoint_every: u32,
+    /// What Pass 2 computes again on the way back: `keep`, `modules`, paths of modules, or bytes.
+    pub remat: String,
     /// What is expected of golden and allowed between the passes, by metric.
     pub expect: BTreeMap<String, Expectation>,
     /// How much slower than golden Pass 2 may be, as a share.
     pub throughput_delta: f64,
+    /// When the run ends, done or not; started again, it goes on and has as long once more.
     pub wall_limit_seconds: u64,
     pub memory_limit_bytes: u64,
 }
 
 const GIB: u64 = 1 << 30;
+
+/// Settings that change no number of golden's.
+const OPERATIONAL: &[&str] =
+    &["checkpoint_every", "remat", "throughput_delta", "wall_limit_seconds", "memory_limit_bytes"];
 
 impl Config {
     pub fn preset(preset: Preset) -> Self {
@@ -86,6 +97,7 @@ impl Config {
             preset,
             model: None,
             data: None,
+            shuffle_contexts: false,
             seed: 0,
             epochs: 2.0,
             steps: None,
@@ -107,6 +119,7 @@ impl Config {
             noise_runs: 3,
             noise_steps: Some(20),
             checkpoint_every: 500,
+            remat: "keep".to_owned(),
             expect,
             throughput_delta: 0.15,
             wall_limit_seconds: 4 * 3600,
@@ -167,11 +180,25 @@ impl Config {
                 }
                 place = map.entry(part).or_insert(serde_json::Value::Null);
             }
-            // Numbers, booleans and null as they are, all else as text.
-            *place = serde_json::from_str(text.trim())
-                .unwrap_or_else(|_| serde_json::Value::String(text.trim().to_owned()));
+            // Numbers, booleans and null as they are, all else as text; what is text stays text.
+            let text = text.trim();
+            let parsed = serde_json::from_str(text).ok().filter(|_| !place.is_string());
+            *place = parsed.unwrap_or_else(|| serde_json::Value::String(text.to_owned()));
         }
         serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+
+    /// The settings that golden's results depend on, for its key: a run may go on with more
+    /// time, or be compared with a Pass 2 that keeps less, without a new golden.
+    pub fn determining(&self) -> serde_json::Value {
+        // Plain data with text for keys always has a JSON form.
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        if let Some(map) = value.as_object_mut() {
+            for name in OPERATIONAL {
+                map.remove(*name);
+            }
+        }
+        value
     }
 
     /// Refuses what makes no sense.
@@ -218,6 +245,7 @@ mod tests {
             .with(&["batch_size=4".into(), "expect.f1.at_least=1.5".into(), "data=/squad".into()])
             .unwrap();
         assert_eq!(changed.batch_size, 4);
+        assert_eq!(config.with(&["remat=1000".into()]).unwrap().remat, "1000");
         assert_eq!(changed.expect["f1"].at_least, Some(1.5));
         assert_eq!(changed.data, Some(PathBuf::from("/squad")));
         for (change, said) in [
@@ -229,6 +257,17 @@ mod tests {
             let error = config.with(&[change.to_owned()]).unwrap_err();
             assert!(error.contains(said), "{change}: {error}");
         }
+    }
+
+    #[test]
+    fn a_limit_is_no_reason_for_a_new_golden() {
+        let config = Config::preset(Preset::Demo);
+        let all = serde_json::to_value(&config).unwrap();
+        assert!(OPERATIONAL.iter().all(|name| all.get(name).is_some()));
+        let longer = config.with(&["wall_limit_seconds=9".into(), "remat=modules".into()]).unwrap();
+        assert_eq!(longer.determining(), config.determining());
+        let other = config.with(&["learning_rate=1e-3".into()]).unwrap();
+        assert_ne!(other.determining(), config.determining());
     }
 
     #[test]

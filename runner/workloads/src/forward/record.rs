@@ -147,7 +147,7 @@ impl Record {
 
 impl FileInfo {
     /// Reads the file once, in pieces, so that a large one is not held in memory for it.
-    fn of(path: &Path) -> Result<Self, Error> {
+    pub fn of(path: &Path) -> Result<Self, Error> {
         let io = |error| Error::io(path, error);
         let mut file = File::open(path).map_err(io)?;
         let (mut digest, mut bytes) = (Sha256::new(), 0);

@@ -1,5 +1,6 @@
 //! The order of the samples, and batches of them made ahead in the background.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
@@ -83,7 +84,7 @@ pub struct Batches {
 /// Hands out batches `from..to` of `size` samples each. `features` is called in the background,
 /// so that a set is tokenised while a model is made ready.
 pub fn batches(
-    features: impl FnOnce() -> Result<Vec<Feature>, Error> + Send + 'static,
+    features: impl FnOnce() -> Result<Arc<Vec<Feature>>, Error> + Send + 'static,
     (length, pad): (usize, u32),
     seed: u64,
     size: usize,
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn epochs_follow_one_another_and_a_run_continues_where_it_stopped() {
-        let all = |range| batches(|| Ok(features(5)), (6, 0), 7, 2, range);
+        let all = |range| batches(|| Ok(Arc::new(features(5))), (6, 0), 7, 2, range);
         let taken: Vec<Batch> = all(0..5).map(Result::unwrap).collect();
         let samples: Vec<u64> = taken.iter().flat_map(|batch| batch.samples.clone()).collect();
         assert_eq!(samples[..5], order(7, 0, 5)[..]);
@@ -190,6 +191,7 @@ mod tests {
         let mut none = batches(failing, (6, 0), 7, 2, 0..5);
         assert!(none.next().unwrap().unwrap_err().to_string().contains("broken"));
         assert!(none.next().is_none());
-        drop(batches(|| Ok(features(5)), (6, 0), 7, 2, 0..1_000_000).take(1));
+        let made = || Ok(Arc::new(features(5)));
+        drop(batches(made, (6, 0), 7, 2, 0..1_000_000).take(1));
     }
 }

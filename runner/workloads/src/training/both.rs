@@ -11,13 +11,14 @@ use warpforge_parity::performance::{self, Baselines, Block, Blocks, PeakMemory, 
 use warpforge_parity::report::{self, Attribution, Report};
 use warpforge_parity::training::{self as parity, TrainingParity, TrainingSettings};
 use warpforge_parity::verdict::Reason;
+use warpforge_snakeburger::ir::Module;
 use warpforge_snakeburger::text;
-use warpforge_snakeburger::verify;
 
 use super::measure::{self, Measured};
 use super::stepper::{Programs, Stepper};
 use super::{Pass, Plan, Stage, Task, execute, golden};
 use crate::error::Error;
+use crate::forward::read_program;
 
 /// What is trained and compared.
 pub struct Request<'a> {
@@ -26,6 +27,8 @@ pub struct Request<'a> {
     pub task: &'a dyn Task,
     /// Everything that was set, for `run.json`.
     pub configuration: serde_json::Value,
+    /// The part of it that golden's folder depends on: a limit may change without a new golden.
+    pub determining: serde_json::Value,
     /// The workload and its preset, if it is one of ours.
     pub workload: Option<(String, String)>,
     /// A program in the place of the step's own.
@@ -39,6 +42,8 @@ pub struct Request<'a> {
     pub items_per_step: f64,
     pub hardware_class: String,
     pub allowed_delta: Option<f64>,
+    /// What either pass may take at most.
+    pub memory_limit_bytes: Option<u64>,
     pub baselines: Baselines,
     /// Rounds of timed blocks, and the steps of each; none leaves speed out.
     pub timing: (u32, u32),
@@ -85,7 +90,7 @@ fn golden_folder(
     system: Option<&serde_json::Value>,
     on_stage: &mut dyn FnMut(Stage),
 ) -> Result<(), Error> {
-    let key = golden::key(request.plan, &request.configuration)?;
+    let key = golden::key(request.plan, request.task, &request.determining)?;
     let whole = out.join(bundle::COMPLETE).is_file() && !out.join(bundle::INCOMPLETE).exists();
     if whole && !request.refresh && RunFile::read(out).is_ok_and(|known| known.key == key) {
         return Ok(());
@@ -111,23 +116,13 @@ pub fn make_candidate(
     system: Option<&serde_json::Value>,
     on_stage: &mut dyn FnMut(Stage),
 ) -> Result<(), Error> {
-    let programs = Programs::new(request.plan, read_program(request)?)?;
+    let programs = Programs::new(request.plan, program(request)?)?;
     candidate_folder(request, &programs, golden, out, system, None, on_stage)
 }
 
-fn read_program(request: &Request<'_>) -> Result<Option<warpforge_snakeburger::ir::Module>, Error> {
-    let Some(path) = &request.program else { return Ok(None) };
-    let source = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
-    let name = path.display().to_string();
-    let shown = warpforge_snakeburger::diag::Source::new(&name, &source);
-    let module = text::parse(&source, text::Options::default())
-        .map_err(|problem| Error::Program(shown.render(&problem)))?;
-    let problems = verify::problems(&module);
-    if problems.is_empty() {
-        return Ok(Some(module));
-    }
-    let all: Vec<String> = problems.iter().map(|problem| shown.render(problem)).collect();
-    Err(Error::Program(all.join("\n")))
+/// The program that is to run in the step's place, if there is one.
+fn program(request: &Request<'_>) -> Result<Option<Module>, Error> {
+    request.program.as_deref().map(read_program).transpose()
 }
 
 fn candidate_folder(
@@ -160,21 +155,31 @@ pub fn run(
     system: Option<serde_json::Value>,
     on_stage: &mut dyn FnMut(Stage),
 ) -> Result<Report, Error> {
-    on_stage(Stage::Loading);
-    let programs = Programs::new(request.plan, read_program(request)?)?;
-    let (golden, candidate) = (out.join(bundle::GOLDEN), out.join(bundle::WARPFORGE));
-    let made = golden_folder(request, &programs, &golden, system.as_ref(), on_stage);
-    match made {
-        Err(Error::Golden(error)) if error.is_missing() => {
-            let reason = Reason::Absent {
-                what: "golden needs libtorch".into(),
-                cure: "cargo xtask setup golden".into(),
-            };
-            let parity = TrainingParity::without_comparison(reason, &request.settings);
-            return finish(request, out, &parity, None, system);
+    let without = |reason| (TrainingParity::without_comparison(reason, &request.settings), None);
+    let (parity, blocks) = match passes(request, out, system.as_ref(), on_stage) {
+        Err(Error::Golden(error)) if error.is_missing() => without(Reason::Absent {
+            what: "golden needs libtorch".into(),
+            cure: "cargo xtask setup golden".into(),
+        }),
+        Err(Error::Deadline { limit, at }) => {
+            without(Reason::Deadline { limit_seconds: limit.as_secs_f64(), at })
         }
         other => other?,
-    }
+    };
+    finish(request, out, &parity, blocks.as_ref(), system)
+}
+
+/// Both folders, and what they say.
+fn passes(
+    request: &Request<'_>,
+    out: &Path,
+    system: Option<&serde_json::Value>,
+    on_stage: &mut dyn FnMut(Stage),
+) -> Result<(TrainingParity, Option<Blocks>), Error> {
+    on_stage(Stage::Loading);
+    let programs = Programs::new(request.plan, program(request)?)?;
+    let (golden, candidate) = (out.join(bundle::GOLDEN), out.join(bundle::WARPFORGE));
+    golden_folder(request, &programs, &golden, system, on_stage)?;
     let (rounds, steps) = request.timing;
     let blocks = if rounds > 0 && steps > 0 {
         on_stage(Stage::Measuring);
@@ -184,19 +189,10 @@ pub fn run(
     } else {
         None
     };
-    let system_ref = system.as_ref();
-    candidate_folder(
-        request,
-        &programs,
-        &golden,
-        &candidate,
-        system_ref,
-        blocks.as_ref(),
-        on_stage,
-    )?;
+    candidate_folder(request, &programs, &golden, &candidate, system, blocks.as_ref(), on_stage)?;
     on_stage(Stage::Comparing);
     let parity = parity::judge(&golden, &candidate, &request.settings)?;
-    finish(request, out, &parity, blocks.as_ref(), system)
+    Ok((parity, blocks))
 }
 
 fn blocks(request: &Request<'_>, measured: &Measured) -> Blocks {
@@ -242,6 +238,18 @@ fn rules(request: &Request<'_>) -> Rules {
     }
 }
 
+/// Passes that took more memory than they may.
+fn too_large(request: &Request<'_>, peak: PeakMemory) -> impl Iterator<Item = String> {
+    let limit = request.memory_limit_bytes.unwrap_or(u64::MAX);
+    let passes = [("golden", peak.golden), ("warpforge", peak.warpforge)];
+    passes.into_iter().filter_map(move |(pass, bytes)| {
+        let bytes = bytes.filter(|bytes| *bytes > limit)?;
+        Some(format!(
+            "{pass} took {bytes} bytes of memory at its peak, more than the {limit} allowed"
+        ))
+    })
+}
+
 fn finish(
     request: &Request<'_>,
     out: &Path,
@@ -251,7 +259,8 @@ fn finish(
 ) -> Result<Report, Error> {
     let mut report = Report::of_training(&request.title, parity.clone());
     if let Some(blocks) = blocks {
-        let speed = performance::judge(blocks, &request.baselines);
+        let mut speed = performance::judge(blocks, &request.baselines);
+        speed.reasons.extend(too_large(request, blocks.peak_memory_bytes));
         report = report.with_performance(speed);
     }
     if let (Some(training), Some((name, preset))) = (&mut report.training, &request.workload) {

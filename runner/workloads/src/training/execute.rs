@@ -45,7 +45,16 @@ pub fn make(
         Some(path) => tensors::read(&path)?,
         None => programs.initial()?,
     };
-    for step in folder.steps()..plan.steps {
+    let done = folder.steps();
+    for step in done..plan.steps {
+        if let Err(deadline) =
+            plan.check_time(|| format!("warpforge's step {} of {}", step + 1, plan.steps))
+        {
+            if step > folder.steps() {
+                folder.checkpoint(step, &mut |path| write(path, &stepper.state))?;
+            }
+            return Err(deadline);
+        }
         let batches = task.batches(step)?;
         let stepped = stepper.step(step, &batches, &Wanted::default())?;
         folder.loss(stepped.loss.is_finite().then_some(stepped.loss));
@@ -58,6 +67,7 @@ pub fn make(
     let batches = task.evaluation()?;
     let mut outputs = Vec::new();
     for (i, batch) in batches.iter().enumerate() {
+        plan.check_time(|| "warpforge's evaluation".to_owned())?;
         outputs.push(stepper.evaluate(batch)?);
         let (batch, batches) = (i + 1, batches.len());
         on_stage(Stage::Evaluating { pass: Pass::WarpForge, batch, batches });
@@ -87,6 +97,7 @@ fn forced(
         if folder.has(&bundle::optimizer(step.into())) {
             continue;
         }
+        plan.check_time(|| format!("warpforge's step {} from golden's state", step + 1))?;
         on_stage(Stage::Forced { pass: Pass::WarpForge, step });
         // What golden's file lacks is as at the start, such as momentum before the first step.
         let mut state = initial.clone();

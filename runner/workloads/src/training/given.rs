@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
 use warpforge_parity::bundle::Metrics;
 use warpforge_pt2::{DimSpec, Model};
 
 use super::Task;
+use super::golden::hex;
 use crate::error::Error;
 use crate::given;
 use crate::tensors::{self, Named};
@@ -33,6 +35,15 @@ impl Task for Batches {
         };
         let batches: Option<Vec<Named>> = (0..self.accumulation).map(one).collect();
         batches.ok_or_else(|| Error::Inputs("there is no batch to train on".into()))
+    }
+
+    fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for (name, tensor) in self.batches.iter().flatten() {
+            hash.update(format!("{name} {}\0", tensor.ty));
+            hash.update(tensor.data.bytes());
+        }
+        hex(&hash.finalize())
     }
 
     fn evaluation(&self) -> Result<Vec<Named>, Error> {
@@ -108,5 +119,9 @@ mod tests {
         };
         assert_eq!([at(0), at(1), at(2)], [[0, 1], [2, 0], [1, 2]]);
         assert!(Batches::new(vec![], 1).batches(0).is_err());
+        let digest =
+            |range: std::ops::Range<i64>| Batches::new(range.map(batch).collect(), 1).digest();
+        assert_eq!(digest(0..3), digest(0..3));
+        assert_ne!(digest(0..3), digest(1..4));
     }
 }

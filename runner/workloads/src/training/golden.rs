@@ -4,23 +4,25 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 use warpforge_golden_protocol as protocol;
-use warpforge_golden_protocol::training::{Evaluate, Open, Opened, Step, Stepped};
+use warpforge_golden_protocol::training::{Evaluate, Open, Step, Stepped};
 use warpforge_parity::bundle::{self, Expect, Forced, ForcedAt, Order};
 use warpforge_parity::compare::Number;
 use warpforge_pt2::random::Stream;
 use warpforge_snakeburger::eval::{Num, Tensor};
+use warpforge_snakeburger::ir::DType;
 
 use super::both::RunFile;
 use super::progress::{Folder, curve};
 use super::{Pass, Plan, Stage, Task, last_loss, sizes};
 use crate::error::Error;
+use crate::forward::record::FileInfo;
+use crate::forward::{Weights, absolute};
 use crate::tensors::{self, Named};
 
 /// A session with golden, its model open.
 pub struct Trainer<'a> {
     plan: &'a Plan,
     session: protocol::Session,
-    pub opened: Opened,
     pub peak_bytes: Option<u64>,
 }
 
@@ -49,17 +51,19 @@ impl<'a> Trainer<'a> {
             recipe: plan.recipe.clone(),
             tf32: false,
         };
-        let opened = session.open(&open, plan.limit, &mut |_| {})?;
+        plan.check_time(|| "the start of golden".to_owned())?;
+        let opened = session
+            .open(&open, plan.request_limit(), &mut |_| {})
+            .map_err(|error| plan.golden_error(error, "the start of golden"))?;
         let peak_bytes = opened.memory.peak_bytes;
-        Ok(Self { plan, session, opened, peak_bytes })
-    }
-
-    pub fn hello(&self) -> &protocol::Hello {
-        self.session.hello()
+        Ok(Self { plan, session, peak_bytes })
     }
 
     pub fn step(&mut self, step: &Step) -> Result<Stepped, Error> {
-        let stepped = self.session.step(step, self.plan.limit, &mut |_| {})?;
+        let stepped = self
+            .session
+            .step(step, self.plan.request_limit(), &mut |_| {})
+            .map_err(|error| self.plan.golden_error(error, "a step of golden"))?;
         self.peak_bytes = self.peak_bytes.max(stepped.memory.peak_bytes);
         Ok(stepped)
     }
@@ -74,7 +78,11 @@ impl<'a> Trainer<'a> {
 
     pub fn evaluate(&mut self, inputs: &Path, outputs: &Path) -> Result<f64, Error> {
         let evaluate = Evaluate { inputs: absolute(inputs)?, outputs: absolute(outputs)? };
-        Ok(self.session.evaluate(&evaluate, self.plan.limit, &mut |_| {})?.seconds)
+        let evaluated = self
+            .session
+            .evaluate(&evaluate, self.plan.request_limit(), &mut |_| {})
+            .map_err(|error| self.plan.golden_error(error, "golden's evaluation"))?;
+        Ok(evaluated.seconds)
     }
 
     /// Ends the child.
@@ -83,12 +91,12 @@ impl<'a> Trainer<'a> {
     }
 }
 
-pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
-    std::path::absolute(path).map_err(|error| Error::io(path, error))
-}
-
 /// A digest of everything that golden's folder depends on.
-pub fn key(plan: &Plan, configuration: &serde_json::Value) -> Result<String, Error> {
+pub fn key(
+    plan: &Plan,
+    task: &dyn Task,
+    configuration: &serde_json::Value,
+) -> Result<String, Error> {
     let mut hash = Sha256::new();
     let mut line = |name: &str, value: &str| {
         hash.update(name.as_bytes());
@@ -104,15 +112,14 @@ pub fn key(plan: &Plan, configuration: &serde_json::Value) -> Result<String, Err
     line("numerics", &format!("{} {} {}", plan.device, plan.threads, processor()));
     line("seed", &plan.seed.to_string());
     line("sizes", &format!("{:?} {:?}", plan.dims, plan.evaluation_dims));
+    line("data", &task.digest());
     let weights = match &plan.weights {
-        crate::forward::Weights::Safetensors(path) | crate::forward::Weights::Recipe(path) => {
-            Some(path.as_path())
-        }
-        _ => None,
+        Weights::Safetensors(path) | Weights::Recipe(path) => Some(path.as_path()),
+        Weights::Archive | Weights::StandardRecipe => None,
     };
     let files = [Some(plan.model.as_path()), plan.evaluation.as_deref(), weights];
     for path in files.into_iter().flatten() {
-        line("file", &digest(path)?);
+        line("file", &FileInfo::of(path)?.sha256);
     }
     Ok(hex(&hash.finalize()))
 }
@@ -131,22 +138,7 @@ pub fn text_digest(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// The SHA-256 of a file.
-pub fn digest(path: &Path) -> Result<String, Error> {
-    let io = |error| Error::io(path, error);
-    let mut file = std::fs::File::open(path).map_err(io)?;
-    let mut hash = Sha256::new();
-    let mut chunk = vec![0; 1 << 20];
-    loop {
-        let n = std::io::Read::read(&mut file, &mut chunk).map_err(io)?;
-        if n == 0 {
-            return Ok(hex(&hash.finalize()));
-        }
-        hash.update(&chunk[..n]);
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -198,7 +190,7 @@ pub fn make(
 }
 
 /// Writes a step's micro-batches.
-fn write_batches(
+pub(super) fn write_batches(
     batches: &[Named],
     place: &dyn Fn(usize) -> Result<PathBuf, Error>,
 ) -> Result<Vec<PathBuf>, Error> {
@@ -219,7 +211,16 @@ fn free_run(
     trainer: &mut Trainer<'_>,
     on_stage: &mut dyn FnMut(Stage),
 ) -> Result<(), Error> {
-    for step in folder.steps()..plan.steps {
+    let done = folder.steps();
+    for step in done..plan.steps {
+        if let Err(deadline) =
+            plan.check_time(|| format!("golden's step {} of {}", step + 1, plan.steps))
+        {
+            if step > folder.steps() {
+                folder.checkpoint(step, &mut |path| trainer.save(path))?;
+            }
+            return Err(deadline);
+        }
         let forced = plan.forced.contains(&step);
         let batches = task.batches(step)?;
         let batches = write_batches(&batches, &|i| {
@@ -309,6 +310,7 @@ fn evaluate(
     let outputs = folder.work("evaluation-outputs.safetensors");
     let mut all = Vec::new();
     for (i, batch) in batches.iter().enumerate() {
+        trainer.plan.check_time(|| "golden's evaluation".to_owned())?;
         tensors::write(&inputs, batch.iter().map(|(name, tensor)| (name.as_str(), tensor)))?;
         trainer.evaluate(&inputs, &outputs)?;
         all.push(tensors::read(&outputs)?);
@@ -339,6 +341,7 @@ fn noise(
     let steps = plan.noise.steps.min(plan.steps);
     let mut losses = Vec::new();
     for step in 0..steps {
+        plan.check_time(|| format!("run {} of golden's own spread", run + 1))?;
         let batches = task.batches(step)?;
         let batches =
             write_batches(&batches, &|i| Ok(folder.work(&format!("batch-{i}.safetensors"))))?;
@@ -355,24 +358,34 @@ fn noise(
     folder.json(&losses_name, &curve(&losses))
 }
 
-/// Every parameter changed by about half a unit in its last place, up, down or not at all.
+/// Every parameter changed by about half a unit in its last place, up, down or not at all; its
+/// wider copy follows it.
 fn disturbed(state: &Named, seed: u64, run: u32) -> Named {
     let mut changed = state.clone();
-    for (ordinal, (name, tensor)) in changed.iter_mut().enumerate() {
+    for (ordinal, (name, tensor)) in state.iter().enumerate() {
         let dtype = tensor.storage();
-        if !name.starts_with("parameter/") || !dtype.is_float() {
+        let Some(parameter) = name.strip_prefix("parameter/").filter(|_| dtype.is_float()) else {
             continue;
-        }
+        };
         let step = u32::MAX - 1 - run;
         let stream = Stream { seed, step, ordinal: ordinal as u32 };
         // Half the spacing just above one: rounding makes it a whole place or nothing.
-        let unit = if dtype.bytes() == 8 { f64::EPSILON } else { f64::from(f32::EPSILON) };
-        let unit = if dtype.bytes() == 2 { 2f64.powi(-8) } else { unit };
-        *tensor = Tensor::from_nums(tensor.ty.clone(), |i| {
+        let unit = match dtype {
+            DType::F64 => f64::EPSILON,
+            DType::F16 => 2f64.powi(-11),
+            DType::BF16 => 2f64.powi(-8),
+            _ => f64::from(f32::EPSILON),
+        };
+        let moved = Tensor::from_nums(tensor.ty.clone(), |i| {
             let old = tensor.get(i).float();
             let way = f64::from(stream.bits(i as u64) % 3) - 1.0;
             Num::F(old * (1.0 + way * unit)).fit(dtype)
         });
+        if let Some(master) = changed.get_mut(&format!("optimizer/master/{parameter}")) {
+            let wide = master.storage();
+            *master = Tensor::from_nums(master.ty.clone(), |i| moved.get(i).fit(wide));
+        }
+        changed.insert(name.clone(), moved);
     }
     changed
 }
@@ -387,6 +400,7 @@ fn oracle(
 ) -> Result<(), Error> {
     let mut forced = Forced { version: 1, steps: Vec::new() };
     for step in plan.forced.iter().copied().filter(|step| *step < plan.steps) {
+        plan.check_time(|| format!("golden's step {} in float64", step + 1))?;
         on_stage(Stage::Forced { pass: Pass::Oracle, step });
         trainer.restore(&folder.place(&bundle::states(step.into()))?)?;
         let count = plan.recipe.accumulation as usize;

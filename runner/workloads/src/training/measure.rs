@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use warpforge_golden_protocol::Precision;
 use warpforge_golden_protocol::training::Step;
 
-use super::golden::{Trainer, absolute};
+use super::golden::{Trainer, write_batches};
 use super::stepper::{Programs, Stepper, Wanted};
 use super::{Pass, Plan, Task};
 use crate::error::Error;
-use crate::tensors::{self, Named};
+use crate::tensors::Named;
 
 /// Some steps of one pass in a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,14 +42,9 @@ pub fn measure(
     let mut files: Vec<Vec<PathBuf>> = Vec::new();
     let mut batches: Vec<Vec<Named>> = Vec::new();
     for step in 0..steps {
-        let mut paths = Vec::new();
         let all = task.batches(step)?;
-        for (i, batch) in all.iter().enumerate() {
-            let path = absolute(&folder.path().join(format!("{step}.{i}.safetensors")))?;
-            tensors::write(&path, batch.iter().map(|(name, tensor)| (name.as_str(), tensor)))?;
-            paths.push(path);
-        }
-        files.push(paths);
+        let place = |i: usize| Ok(folder.path().join(format!("{step}.{i}.safetensors")));
+        files.push(write_batches(&all, &place)?);
         batches.push(all);
     }
     let mut trainer = Trainer::new(plan, Precision::AsExported)?;
@@ -66,6 +61,7 @@ pub fn measure(
     let mut measured = Measured::default();
     for _ in 0..rounds {
         for pass in [Pass::Golden, Pass::WarpForge, Pass::WarpForge, Pass::Golden] {
+            plan.check_time(|| "the timing of both passes".to_owned())?;
             let mut seconds = 0.0;
             for step in 0..steps {
                 seconds += if pass == Pass::Golden { golden(step)? } else { own(step)? };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use warpforge_parity::bundle::{self, LossAt, LossCurve, Writer, write_beside};
+use warpforge_parity::compare::Number;
 
 use crate::error::Error;
 
@@ -146,13 +147,11 @@ fn state_name(steps: u32) -> String {
 
 /// Losses as they are written down.
 pub fn curve(losses: &[Option<f64>]) -> LossCurve {
-    let steps =
-        losses.iter().zip(0u64..).map(|(loss, step)| LossAt { step, loss: bundle_number(*loss) });
+    let steps = losses
+        .iter()
+        .zip(0u64..)
+        .map(|(loss, step)| LossAt { step, loss: Number(loss.unwrap_or(f64::NAN)) });
     LossCurve { version: 1, steps: steps.collect() }
-}
-
-fn bundle_number(loss: Option<f64>) -> warpforge_parity::compare::Number {
-    warpforge_parity::compare::Number(loss.unwrap_or(f64::NAN))
 }
 
 /// All files of a folder, by their names in it, but its marks.

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
-use warpforge_compiler::{Remat, StepRequest, kind};
+use warpforge_compiler::{StepRequest, kind};
 use warpforge_parity::bundle::Order;
 use warpforge_pt2::{InputKind, Model};
-use warpforge_snakeburger::eval::{Interpreter, Num, Tensor, Value};
-use warpforge_snakeburger::ir::{DType, Module, TensorTy, Ty};
+use warpforge_snakeburger::eval::{Interpreter, Tensor, Value};
+use warpforge_snakeburger::ir::{Module, TensorTy, Ty};
 use warpforge_training::Recipe;
 
 use crate::error::Error;
 use crate::pass;
 use crate::program::{Signature, Slot, Tap};
 use crate::tensors::Named;
-use crate::training::Plan;
+use crate::training::{Plan, remat};
 
 /// The programs of a training.
 pub struct Programs {
@@ -25,6 +25,8 @@ pub struct Programs {
     pub update: Module,
     pub evaluation: Option<(Model, Module)>,
     pub recipe: Recipe,
+    /// The node that makes the loss.
+    loss: String,
 }
 
 /// A program with what its arguments and results are.
@@ -56,11 +58,15 @@ impl<'a> Prepared<'a> {
 impl Programs {
     /// Lowers the models and makes the step's program, unless it is given.
     pub fn new(plan: &Plan, step: Option<Module>) -> Result<Self, Error> {
-        let model = open(plan, &plan.model, &plan.dims)?;
+        Self::of(plan, open(plan, &plan.model, &plan.dims)?, step)
+    }
+
+    /// The same for a model that is open already, such as one in float64.
+    pub fn of(plan: &Plan, model: Model, step: Option<Module>) -> Result<Self, Error> {
         let forward = warpforge_snakegrinder::lower(&model)?;
         let module = forward.module.into_module();
         let (loss, trained) = outline(plan, &model, &module)?;
-        let remat = Remat::default();
+        let remat = remat::settled(&plan.remat, &module, loss, &trained)?;
         let request = StepRequest {
             forward: &module,
             loss,
@@ -82,7 +88,9 @@ impl Programs {
             }
             None => None,
         };
-        Ok(Self { model, step: made, update, evaluation, recipe: plan.recipe.clone() })
+        let func = module.entry().ok_or_else(|| Error::Program("it has no function".into()))?;
+        let loss = Signature::of(&module, func).results[loss].names[0].clone();
+        Ok(Self { model, step: made, update, evaluation, recipe: plan.recipe.clone(), loss })
     }
 
     /// The state that training starts from.
@@ -98,9 +106,9 @@ impl Programs {
             let tensor = match slot.kind.as_str() {
                 // Constants that a module makes for itself are no state.
                 "buffer" if !saved(&self.model, name) && !mutated(name) => continue,
-                "parameter" | "buffer" => pass::weight(&self.model, name)?,
+                "parameter" | "buffer" => stored(&self.model, name, ty)?,
                 kind::OPTIMIZER => match (name.strip_prefix("master/"), name.as_str()) {
-                    (Some(parameter), _) => widened(&pass::weight(&self.model, parameter)?, ty),
+                    (Some(parameter), _) => stored(&self.model, parameter, ty)?,
                     (None, "scale") => {
                         let scale = self.recipe.loss_scale.unwrap_or_default();
                         Tensor::from_floats(ty.clone(), |_| scale.initial)
@@ -121,16 +129,15 @@ fn saved(model: &Model, name: &str) -> bool {
     input.is_some_and(|input| matches!(input.kind, InputKind::Buffer { persistent: true }))
 }
 
-fn widened(tensor: &Tensor, ty: &TensorTy) -> Tensor {
-    let dtype = ty.elem.storage();
-    Tensor::from_nums(ty.clone(), |i| -> Num { tensor.get(i).fit(dtype) })
+/// What the model holds under a name, in the type that the program wants it in.
+fn stored(model: &Model, name: &str, ty: &TensorTy) -> Result<Tensor, Error> {
+    let tensor = pass::weight(model, name)?;
+    let why = format!("{name} is {} where the program wants {ty}", tensor.ty);
+    pass::fit(tensor, ty).ok_or(Error::Inputs(why))
 }
 
-pub(crate) fn open(
-    plan: &Plan,
-    path: &Path,
-    dims: &[warpforge_pt2::DimSpec],
-) -> Result<Model, Error> {
+/// One of a plan's models, with the plan's weights.
+pub fn open(plan: &Plan, path: &Path, dims: &[warpforge_pt2::DimSpec]) -> Result<Model, Error> {
     let mut model = Model::open(path)?;
     model.specialise(dims)?;
     model.set_weights(&plan.weights.source(plan.seed)?)?;
@@ -267,7 +274,10 @@ impl<'a> Stepper<'a> {
         }
         let mut places: Vec<usize> = last.into_values().collect();
         places.sort_unstable();
-        let boundaries: Vec<&Tap> = places.into_iter().map(|i| &taps[i]).collect();
+        // The loss is a quantity of its own.
+        let boundaries = places.into_iter().map(|i| &taps[i]);
+        let boundaries: Vec<&Tap> =
+            boundaries.filter(|tap| tap.name != self.programs.loss).collect();
         let parameters = self.step.signature.arguments.iter();
         let parameters = parameters.filter(|slot| slot.kind == "parameter");
         Order {
@@ -317,10 +327,12 @@ impl<'a> Stepper<'a> {
                 }
                 kind::REPORT => stepped.gradient_norm = Some(tensor.get(0).float()),
                 "mutated" => {
-                    let buffer = format!("buffer/{name}");
-                    let known = self.state.contains_key(&buffer);
-                    let name = if known { buffer } else { format!("parameter/{name}") };
-                    self.state.insert(name, tensor);
+                    // Under the name that the next step asks for it.
+                    let mut given = program.signature.arguments.iter();
+                    let held = given.find(|slot| slot.kind != "input" && slot.names[0] == *name);
+                    if let Some(slot) = held {
+                        self.state.insert(state_name(slot), tensor);
+                    }
                 }
                 kind::PARAMETER | kind::OPTIMIZER => {
                     self.state.insert(state_name(slot), tensor);
@@ -420,12 +432,11 @@ fn run(
             kind::STEP => Tensor::from_ints(ty.clone(), |_| i64::from(step)),
             "input" | kind::GRADIENT => inputs(name)
                 .ok_or_else(|| Error::Inputs(format!("there is no {} {name}", slot.kind)))?,
-            "constant" => pass::weight(&programs.model, name)?,
+            "constant" => stored(&programs.model, name, ty)?,
             _ => {
                 let key = state_name(slot);
                 if slot.kind == "buffer" && !state.contains_key(&key) {
-                    let tensor = pass::weight(&programs.model, name)?;
-                    arguments.push(Value::Tensor(fitting(tensor, ty, name)?));
+                    arguments.push(Value::Tensor(stored(&programs.model, name, ty)?));
                     continue;
                 }
                 let held = if changed { state.remove(&key) } else { state.get(&key).cloned() };
@@ -448,16 +459,4 @@ fn run(
         other => Err(Error::Program(format!("a result is {}", other.ty()))),
     });
     Ok((tensors.collect::<Result<_, _>>()?, state, seconds))
-}
-
-/// A program in float64 takes the same state, widened.
-pub fn widen(state: &Named) -> Named {
-    let wide = |tensor: &Tensor| match tensor.storage() {
-        dtype if dtype.is_float() => {
-            let ty = tensor.ty.with_elem(DType::F64);
-            widened(tensor, &ty)
-        }
-        _ => tensor.clone(),
-    };
-    state.iter().map(|(name, tensor)| (name.clone(), wide(tensor))).collect()
 }
