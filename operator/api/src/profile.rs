@@ -57,6 +57,9 @@ pub struct BenchmarkProfileSpec {
     /// Who shares goldens.
     #[serde(default)]
     pub goldens: Goldens,
+    /// What workers may reach.
+    #[serde(default)]
+    pub network: Network,
 }
 
 /// What a run gets where it asks for nothing else.
@@ -256,8 +259,8 @@ pub struct Allowed {
     #[schemars(length(max = 32), inner(length(min = 1, max = 512)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub endpoints: Vec<String>,
-    /// Where models, inputs and results may be, such as `s3://models/team-a/`; `data://` allows all
-    /// of a run's own volumes.
+    /// Where models, inputs and results may be, such as `s3://models/team-a/`. Files in a run's own
+    /// volumes need no entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 1024)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
@@ -343,4 +346,29 @@ pub struct Goldens {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63), regex(pattern = bounds::DNS_LABEL))]
     pub trusted_writer: Option<String>,
+}
+
+/// What workers may reach beside each other and the cluster's DNS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Network {
+    /// Blocks of addresses, such as `10.0.0.0/8`. Link-local addresses, where clouds keep the
+    /// node's own credentials, are never reached.
+    #[serde(default = "everywhere")]
+    #[schemars(
+        length(max = 32),
+        inner(length(min = 1, max = 64), regex(pattern = r"^[0-9a-fA-F.:]+/[0-9]{1,3}$"))
+    )]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub egress_cidrs: Vec<String>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { egress_cidrs: everywhere() }
+    }
+}
+
+fn everywhere() -> Vec<String> {
+    vec!["0.0.0.0/0".to_owned(), "::/0".to_owned()]
 }

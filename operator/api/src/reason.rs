@@ -124,11 +124,17 @@ impl Reason {
         }
     }
 
-    /// Whether it tends to follow from another worker's failure, which then is the one to name.
-    pub fn is_consequence(self) -> bool {
+    /// Whether it may follow from another worker's failure, which then is the one to name.
+    pub fn may_be_consequence(self) -> bool {
         matches!(
             self,
-            Self::RunnerLost | Self::PeerLost | Self::ChildrenDeleted | Self::PeersNotFound
+            Self::RunnerLost
+                | Self::PeerLost
+                | Self::ChildrenDeleted
+                | Self::PeersNotFound
+                | Self::InternalError
+                | Self::WorkerFailed
+                | Self::ResultContradicts
         )
     }
 }

@@ -79,6 +79,11 @@ pub struct Resolved {
     /// The workers' ServiceAccount.
     #[schemars(length(max = 253))]
     pub service_account_name: String,
+    /// Blocks of addresses that workers may reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(max = 64)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub egress_cidrs: Vec<String>,
     /// The size of a worker's `/dev/shm`.
     pub shared_memory: Quantity,
 }

@@ -65,10 +65,10 @@ use crate::workers::{Vendor, WorkerGroup};
         priority = 1
     ),
     printcolumn(
-        name = "Attempt",
+        name = "Restarts",
         type_ = "integer",
-        json_path = ".status.attempt.number",
-        description = "How often its workers were started",
+        json_path = ".status.restarts",
+        description = "How often its workers were started again",
         priority = 1
     )
 )]
