@@ -28,8 +28,17 @@ pub struct Observed {
     pub others: BTreeSet<ChildId>,
     /// Claims to slots of the run's concurrency group, without its own.
     pub claims: Vec<Claim>,
-    /// What the leader last answered, and when.
-    pub progress: Option<(Progress, Time)>,
+    /// What the leader last answered.
+    pub progress: Option<Answer>,
+}
+
+/// A leader's answer to the question how far it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The attempt whose leader was asked.
+    pub attempt: i32,
+    pub at: Time,
+    pub progress: Progress,
 }
 
 /// The run itself.

@@ -26,8 +26,8 @@ pub enum Action {
     Release { job: String },
     /// Delete this, and its pods with it.
     Delete(ChildId),
-    /// Ask this pod for its progress.
-    Poll { pod: String, ip: String },
+    /// Ask this attempt's leader for its progress.
+    Poll { attempt: i32, pod: String, ip: String },
     /// Delete the run itself, if it is still the one that was seen.
     DeleteRun,
     /// Plan again at this time, whatever happens until then.

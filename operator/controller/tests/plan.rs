@@ -10,7 +10,7 @@ use warpforge_operator_api::status::{BenchmarkRunStatus, ConditionStatus, Condit
 use warpforge_operator_api::{BenchmarkRunSpec, Time};
 use warpforge_operator_controller::children::Build;
 use warpforge_operator_controller::observed::{
-    ChildKind, Claim, JobEnd, JobSeen, Observed, PodSeen,
+    Answer, ChildKind, Claim, JobEnd, JobSeen, Observed, PodSeen,
 };
 use warpforge_operator_controller::plan::{Action, plan};
 
@@ -102,6 +102,8 @@ fn the_way_of_a_run_that_goes_well() {
     seen.pods.push(pod("b", 0, 1, "running", now));
     step(&mut seen, now.plus(3), "Running WorkersRunning #1 running");
     step(&mut seen, now.plus(3), "poll a-0-1, wake +30");
+    let answer =
+        |progress: Progress, after: i64| Some(Answer { attempt: 1, at: now.plus(after), progress });
     let progress = Progress {
         version: 1,
         pass: Pass::Golden,
@@ -111,15 +113,15 @@ fn the_way_of_a_run_that_goes_well() {
         eta_seconds: Some(88),
         golden: Some(GoldenUse::Made),
     };
-    seen.progress = Some((progress.clone(), now.plus(4)));
+    seen.progress = answer(progress.clone(), 4);
     step(&mut seen, now.plus(4), "Running WorkersRunning #1 running");
     assert_eq!(seen.run.status.progress.as_ref().unwrap().summary, "Golden 12/100");
     assert!(seen.run.status.is(ConditionType::GoldenReady));
     // Other numbers within thirty seconds are not written; the same ones never.
-    seen.progress = Some((Progress { step: 13, ..progress.clone() }, now.plus(33)));
+    seen.progress = answer(Progress { step: 13, ..progress.clone() }, 33);
     step(&mut seen, now.plus(33), "wake +30");
     step(&mut seen, now.plus(34), "Running WorkersRunning #1 running");
-    seen.progress = Some((Progress { step: 13, ..progress }, now.plus(80)));
+    seen.progress = answer(Progress { step: 13, ..progress }, 80);
     step(&mut seen, now.plus(80), "wake +30");
     common::say(&mut seen.pods[0], "exit 0 Pass Agrees");
     step(&mut seen, now.plus(90), "Complete Agrees Pass exit 0");

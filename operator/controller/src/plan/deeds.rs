@@ -106,11 +106,16 @@ fn attempted(resolved: &Resolved, attempt: &Attempt, seen: &Observed, now: Time)
 }
 
 fn poll(resolved: &Resolved, attempt: &Attempt, seen: &Observed, now: Time) -> Option<Action> {
-    let fresh = seen.progress.as_ref().is_some_and(|(_, at)| now < at.plus(PROGRESS_SECONDS));
+    let answer = seen.progress.as_ref().filter(|answer| answer.attempt == attempt.number);
+    let fresh = answer.is_some_and(|answer| now < answer.at.plus(PROGRESS_SECONDS));
     let pods: Vec<_> = seen.pods.iter().filter(|pod| pod.attempt == attempt.number).collect();
     let leader = outcome::leader(resolved, &pods)?;
     let ip = leader.ip.clone()?;
-    (!fresh && leader.end.is_none()).then(|| Action::Poll { pod: leader.name.clone(), ip })
+    (!fresh && leader.end.is_none()).then(|| Action::Poll {
+        attempt: attempt.number,
+        pod: leader.name.clone(),
+        ip,
+    })
 }
 
 /// The next time at which something is due though nothing happens.

@@ -265,23 +265,21 @@ fn show_obstacle(change: &mut Change<'_>) {
 
 /// Notes what the leader answered, at most every [`PROGRESS_SECONDS`].
 fn progress(change: &mut Change<'_>) {
-    let Some((progress, at)) = &change.seen.progress else { return };
-    let attempt = change.status.attempt.as_ref();
-    // An answer from before this attempt ran is an earlier one's.
-    if attempt.and_then(|attempt| attempt.running_at).is_none_or(|since| *at < since) {
-        return;
-    }
+    let attempt = change.status.attempt.as_ref().map(|attempt| attempt.number);
+    let answer = change.seen.progress.as_ref();
+    let Some(answer) = answer.filter(|answer| Some(answer.attempt) == attempt) else { return };
+    let (progress, at) = (&answer.progress, answer.at);
     let last = change.status.progress.as_ref();
     if last.is_some_and(|last| change.now < last.updated_at.plus(PROGRESS_SECONDS)) {
         return;
     }
-    let mut seen = progress.seen(*at);
+    let mut seen = progress.seen(at);
     let golden = progress.golden;
     // The same again is no news, whenever it was said.
     if let Some(last) = last {
         seen.updated_at = last.updated_at;
         if seen != *last {
-            seen.updated_at = *at;
+            seen.updated_at = at;
         }
     }
     change.status.progress = Some(seen);

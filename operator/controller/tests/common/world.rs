@@ -3,6 +3,7 @@
 //! happens.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use warpforge_operator_api::contract::Progress;
 use warpforge_operator_api::status::{BenchmarkRunStatus, ConditionType, Phase};
@@ -10,11 +11,19 @@ use warpforge_operator_api::{BenchmarkRun, BenchmarkRunSpec, Time};
 use warpforge_operator_controller::children::Child;
 use warpforge_operator_controller::events::events;
 use warpforge_operator_controller::observed::{
-    ChildId, ChildKind, JobEnd, JobSeen, Observed, PodPhase, PodSeen, ProfileSeen, RunSeen, claims,
+    Answer, ChildId, ChildKind, JobEnd, JobSeen, Observed, PodPhase, PodSeen, ProfileSeen, RunSeen,
+    claims,
 };
 use warpforge_operator_controller::plan::{Action, PROGRESS_SECONDS, plan};
 
 use super::{epoch, pod, say};
+
+/// The schema of a run as it is installed. Rules in CEL are the API server's own matter.
+static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+    let (_, crd) = &warpforge_operator_api::crds::crds()[0];
+    let schema = crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref();
+    jsonschema::validator_for(&serde_json::to_value(schema).unwrap()).unwrap()
+});
 
 pub struct World {
     pub now: Time,
@@ -37,7 +46,7 @@ pub struct Run {
     pub there: Children,
     /// What the operator's cache shows: it lags, and never goes back.
     pub cache: Children,
-    pub progress: Option<(Progress, Time)>,
+    pub progress: Option<Answer>,
     pub gone: bool,
     created: BTreeSet<ChildId>,
     last_progress: Option<Time>,
@@ -140,9 +149,9 @@ impl World {
                 }
             }
             Action::Delete(child) => self.runs[index].delete(child),
-            Action::Poll { .. } => {
+            Action::Poll { attempt, .. } => {
                 let run = &mut self.runs[index];
-                let step = run.progress.as_ref().map_or(0, |(last, _)| last.step + 1);
+                let step = run.progress.as_ref().map_or(0, |last| last.progress.step + 1);
                 let progress = Progress {
                     version: 1,
                     pass: warpforge_operator_api::data::Pass::Warpforge,
@@ -152,7 +161,7 @@ impl World {
                     eta_seconds: None,
                     golden: None,
                 };
-                run.progress = Some((progress, now));
+                run.progress = Some(Answer { attempt: *attempt, at: now, progress });
             }
             Action::DeleteRun => {
                 assert!(self.status(index).is_complete(), "only what is finished is deleted");
@@ -170,6 +179,10 @@ impl World {
         assert!(!before.is_complete() || status.is_complete(), "a verdict is taken back");
         if before.is_complete() {
             assert_eq!(before.correctness, status.correctness, "a verdict changes");
+        }
+        let number = |status: &BenchmarkRunStatus| status.attempt.as_ref().map(|a| a.number);
+        if number(&before) != number(status) {
+            self.runs[index].last_progress = None;
         }
         if transition(&before) == transition(status) {
             // Progress alone, and not too often.
@@ -190,6 +203,10 @@ impl World {
         }
         assert!(status.attempts.len() <= 16 && status.message.chars().count() <= 1024);
         let stored = serde_json::to_value(status).unwrap();
+        let object = serde_json::json!({ "spec": self.runs[index].spec, "status": stored });
+        if let Err(error) = SCHEMA.validate(&object) {
+            panic!("the API server would refuse it: {error} at {}", error.instance_path());
+        }
         let read: BenchmarkRunStatus = serde_json::from_value(stored).unwrap();
         assert_eq!(read, *status, "a status that does not survive storage is written for ever");
         self.runs[index].seen.status = read;
