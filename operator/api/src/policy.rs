@@ -105,7 +105,7 @@ pub struct FailureMatch {
     #[schemars(length(min = 1, max = 32), inner(range(min = 2, max = 255)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub exit_codes: Vec<i32>,
-    /// Reasons; PreflightFailed stands for all that begin so.
+    /// Reasons; `PreflightFailed` stands for all that begin so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "set"))]
     pub reasons: Vec<Reason>,

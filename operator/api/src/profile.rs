@@ -270,7 +270,7 @@ pub struct Allowed {
     #[schemars(length(max = 32), inner(length(min = 1, max = 253)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub secrets: Vec<String>,
-    /// PersistentVolumeClaims of the run's namespace, by name.
+    /// Volumes, as names of a PersistentVolumeClaim in the run's namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 253)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
@@ -291,12 +291,12 @@ pub struct Allowed {
     #[schemars(length(max = 32), inner(length(min = 1, max = 317)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub tolerations: Vec<String>,
-    /// LocalQueues of Kueue.
+    /// Queues of Kueue: names of a LocalQueue in the run's namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 253)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub queues: Vec<String>,
-    /// PriorityClasses.
+    /// Priorities: names of a PriorityClass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 253)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]

@@ -26,51 +26,14 @@ use crate::workers::{Vendor, WorkerGroup};
     status = "BenchmarkRunStatus",
     derive = "PartialEq",
     doc = "A BenchmarkRun runs a model in PyTorch and in WarpForge, compares the two number by number, and ends with two verdicts: whether they agree (Correctness), and how fast it was (Performance).",
-    printcolumn(
-        name = "Workload",
-        type_ = "string",
-        json_path = ".status.subject",
-        description = "What is run"
-    ),
-    printcolumn(
-        name = "Phase",
-        type_ = "string",
-        json_path = ".status.phase",
-        description = "Where the run is"
-    ),
-    printcolumn(
-        name = "Correctness",
-        type_ = "string",
-        json_path = ".status.correctness",
-        description = "Whether both passes agree"
-    ),
-    printcolumn(
-        name = "Performance",
-        type_ = "string",
-        json_path = ".status.performance",
-        description = "Whether it is fast enough"
-    ),
-    printcolumn(
-        name = "Progress",
-        type_ = "string",
-        json_path = ".status.progress.summary",
-        description = "The pass and step it is at"
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.reason",
-        description = "Why it waits or how it ended",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Restarts",
-        type_ = "integer",
-        json_path = ".status.restarts",
-        description = "How often its workers were started again",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Workload", "type": "string", "jsonPath": ".status.subject", "description": "What is run"}"#,
+    printcolumn = r#"{"name": "Phase", "type": "string", "jsonPath": ".status.phase", "description": "Where the run is"}"#,
+    printcolumn = r#"{"name": "Correctness", "type": "string", "jsonPath": ".status.correctness", "description": "Whether both passes agree"}"#,
+    printcolumn = r#"{"name": "Performance", "type": "string", "jsonPath": ".status.performance", "description": "Whether it is fast enough"}"#,
+    printcolumn = r#"{"name": "Progress", "type": "string", "jsonPath": ".status.progress.summary", "description": "The pass and step it is at"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.reason", "description": "Why it waits or how it ended", "priority": 1}"#,
+    printcolumn = r#"{"name": "Restarts", "type": "integer", "jsonPath": ".status.restarts", "description": "How often its workers were started again", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules()))]

@@ -38,7 +38,7 @@ pub struct BenchmarkRunStatus {
     /// The exit code that `warpforge-operator submit --wait` ends with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The steps on the way: Resolved, Admitted, GoldenReady, Running, Validated, Complete.
+    /// The steps on the way: Resolved, Admitted, `GoldenReady`, Running, Validated, Complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -149,7 +149,7 @@ fn devices_memory_and_volumes() {
     for part in [
         r#""name":"AWS_SECRET_ACCESS_KEY","valueFrom":{"secretKeyRef":{"key":"AWS_SECRET_ACCESS_KEY","name":"keys""#,
         r#""name":"HF_TOKEN","valueFrom":{"secretKeyRef":{"key":"t","name":"hub""#,
-        r#"metadata.annotations['batch.kubernetes.io/job-completion-index']"#,
+        r"metadata.annotations['batch.kubernetes.io/job-completion-index']",
     ] {
         assert!(env.contains(part), "{part} in {env}");
     }

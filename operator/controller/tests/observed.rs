@@ -210,7 +210,7 @@ fn claims_to_slots() {
     let mut unresolved = make("unresolved", &[]);
     unresolved.status = None;
     let own = make("own", &[]);
-    let all = [waits, holds, done, held_back, stopping, unresolved, own];
+    let all = vec![waits, holds, done, held_back, stopping, unresolved, own];
     assert!(run(&all[0]).is_some());
     let claim = |uid: &str, holds| Claim { created: epoch(), uid: uid.into(), holds };
     let expected = [claim("waits", false), claim("holds", true), claim("stopping", true)];

@@ -356,11 +356,12 @@ fn consequences_are_named_after_a_moment() {
     }
 }
 
+type Edit = fn(&mut Observed, Option<JobEnd>);
+
 #[test]
 fn jobs_that_end_or_vanish_without_a_word() {
     let spec = request();
     let failed = |reason: &str| JobEnd::Failed { reason: reason.into(), message: "m".into() };
-    type Edit = fn(&mut Observed, Option<JobEnd>);
     let end: Edit = |seen, end| seen.jobs[0].end = end;
     let rows: [(Edit, Option<JobEnd>, &str); 5] = [
         (|seen, _| seen.jobs.truncate(1), None, "ChildrenDeleted"),

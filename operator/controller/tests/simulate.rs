@@ -6,11 +6,13 @@ mod common;
 use common::world::World;
 use common::{profile, request, rules, say, slots};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use warpforge_operator_api::BenchmarkRunSpec;
 use warpforge_operator_api::policy::Ttl;
 use warpforge_operator_api::status::Phase;
 use warpforge_operator_controller::observed::{ChildId, ChildKind, ProfileSeen};
 use warpforge_operator_controller::plan::Action;
+use warpforge_tests::campaign;
 
 /// Something that happens.
 #[derive(Clone, Debug)]
@@ -218,8 +220,13 @@ const RULES: &[&str] = &[
     "FailRun on RunDeadlineExceeded,QueueDeadlineExceeded; Inconclusive on 137; Retry on 4",
 ];
 
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+fn config(sample: usize, whole: usize) -> ProptestConfig {
+    ProptestConfig {
+        cases: campaign::rounds(sample, whole) as u32,
+        rng_seed: RngSeed::Fixed(campaign::seed()),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 /// With a short deadline, since the way there is walked in steps of progress.
@@ -230,7 +237,7 @@ fn brief() -> ProfileSeen {
 }
 
 proptest! {
-    #![proptest_config(config(400))]
+    #![proptest_config(config(400, 20_000))]
 
     #[test]
     fn one_run_through_anything(
@@ -252,7 +259,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(60))]
+    #![proptest_config(config(60, 3_000))]
 
     #[test]
     fn several_runs_share_slots(

@@ -37,11 +37,11 @@ impl Build<'_> {
             .chain_update([0])
             .chain_update(part)
             .finalize();
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = digest.iter().take(8).fold(0_u64, |all, byte| (all << 8) | u64::from(*byte));
         let room = most.saturating_sub(before.len() + part.len() + DIGITS + 2);
         let start: String = self.run.name.chars().map(dashed).take(room).collect();
         let start = start.trim_end_matches('-');
-        format!("{before}{start}-{part}-{}", &digest[..DIGITS])
+        format!("{before}{start}-{part}-{digest:0DIGITS$x}")
     }
 }
 

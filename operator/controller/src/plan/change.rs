@@ -89,13 +89,12 @@ impl<'a> Change<'a> {
             last_transition_time: since.map_or(self.now, |old| old.last_transition_time),
             observed_generation: self.seen.run.generation,
         };
-        match old {
-            Some(old) => *old = condition,
-            None => {
-                self.status.conditions.push(condition);
-                self.status.conditions.sort_by_key(|condition| condition.type_);
-            }
+        if let Some(old) = old {
+            *old = condition;
+            return;
         }
+        self.status.conditions.push(condition);
+        self.status.conditions.sort_by_key(|condition| condition.type_);
     }
 
     /// Begins the next attempt, after a pause if one has failed before.

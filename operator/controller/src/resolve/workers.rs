@@ -31,17 +31,17 @@ pub(super) fn resolve(
         refusals.wrong("workers", "two groups have the same name");
     }
     let groups = spec.workers.iter();
-    groups.map(|group| Group { group, profile, refusals: &mut *refusals }.resolve()).collect()
+    groups.map(|group| Checks { group, profile, refusals: &mut *refusals }.resolve()).collect()
 }
 
 /// A group on its way through the checks.
-struct Group<'a> {
+struct Checks<'a> {
     group: &'a WorkerGroup,
     profile: &'a ProfileSeen,
     refusals: &'a mut Refusals,
 }
 
-impl Group<'_> {
+impl Checks<'_> {
     fn at(&self, field: &str) -> String {
         format!("workers[{}].{field}", self.group.name)
     }

@@ -6,6 +6,7 @@
 pub mod world;
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use warpforge_operator_api::contract::Termination;
 use warpforge_operator_api::data::{Pass, Workload};
@@ -219,7 +220,7 @@ pub fn words(plan: &[Action], now: Time) -> String {
 fn status_words(status: &BenchmarkRunStatus) -> String {
     let mut words = format!("{} {}", status.phase.name(), status.reason);
     if let Some(verdict) = status.correctness {
-        words += &format!(" {verdict} exit {}", status.exit_code.unwrap());
+        let _ = write!(words, " {verdict} exit {}", status.exit_code.unwrap());
     }
     if let Some(attempt) = &status.attempt {
         let state = match attempt.state {
@@ -227,13 +228,13 @@ fn status_words(status: &BenchmarkRunStatus) -> String {
             AttemptState::Released => "released",
             AttemptState::Running => "running",
         };
-        words += &format!(" #{} {state}", attempt.number);
+        let _ = write!(words, " #{} {state}", attempt.number);
         if attempt.ending_at.is_some() {
             words += " ending";
         }
     }
     if !status.excluded_nodes.is_empty() {
-        words += &format!(" not on {}", status.excluded_nodes.join(","));
+        let _ = write!(words, " not on {}", status.excluded_nodes.join(","));
     }
     words
 }

@@ -354,7 +354,7 @@ impl Run {
             pod.phase == PodPhase::Pending
                 && pod.waiting.is_none()
                 && !pod.deleting
-                && (luck >> (index % 48)) % 3 != 0
+                && !(luck >> (index % 48)).is_multiple_of(3)
         });
         for (_, pod) in lucky {
             pod.node = Some(format!("node-{}", pod.index));
