@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for Quantity {
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Written {
-            Number(u64),
+            Number(i64),
             Text(String),
         }
         // An object in the cluster may hold what this version does not understand; whether it is
@@ -123,6 +123,7 @@ impl JsonSchema for Quantity {
             "anyOf": [{ "type": "integer" }, { "type": "string" }],
             "pattern": QUANTITY,
             "maxLength": 32,
+            "minimum": 0,
         })
     }
 }
@@ -196,5 +197,7 @@ mod tests {
         let read = |text| serde_json::from_str::<Quantity>(text).unwrap().0;
         assert_eq!(read("2"), "2");
         assert_eq!(read("\"2Gi\""), "2Gi");
+        // One object that cannot be read would keep the operator from seeing all others.
+        assert_eq!(nanos(&read("-2")), None);
     }
 }

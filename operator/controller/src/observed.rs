@@ -24,7 +24,7 @@ pub struct Observed {
     pub jobs: Vec<JobSeen>,
     /// Pods of those Jobs.
     pub pods: Vec<PodSeen>,
-    /// The run's other children.
+    /// The run's other children, without those that are being deleted.
     pub others: BTreeSet<ChildId>,
     /// Claims to slots of the run's concurrency group, without its own.
     pub claims: Vec<Claim>,

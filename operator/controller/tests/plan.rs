@@ -10,7 +10,7 @@ use warpforge_operator_api::status::{BenchmarkRunStatus, ConditionStatus, Condit
 use warpforge_operator_api::{BenchmarkRunSpec, Time};
 use warpforge_operator_controller::children::Build;
 use warpforge_operator_controller::observed::{
-    Answer, ChildKind, Claim, JobEnd, JobSeen, Observed, PodSeen,
+    Answer, ChildKind, Claim, JobEnd, JobSeen, Observed, PodSeen, Waiting,
 };
 use warpforge_operator_controller::plan::{Action, plan};
 
@@ -326,6 +326,18 @@ fn endings() {
             _ => assert_eq!("-", expected, "{row}: {}", words(&actions, now)),
         }
     }
+}
+
+/// The scheduler's words change with every node; they are written when the reason is.
+#[test]
+fn a_reason_that_lasts_is_written_once() {
+    let spec = request();
+    let mut seen = with_pods(&spec, false, "unschedulable", "running");
+    let now = epoch().plus(60);
+    seen.run.status = written(&plan(&spec, &seen, now));
+    assert!(seen.run.status.message.contains("0/2 nodes"), "{}", seen.run.status.message);
+    seen.pods[0].waiting = Some(Waiting::Unschedulable { message: "0/3 nodes".into() });
+    assert_eq!(words(&plan(&spec, &seen, now), now), "wake +540");
 }
 
 /// What follows from another end is named once the others have had their time.

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use crate::contract::{GoldenUse, Report, VERSION};
 use crate::data::Pass;
 use crate::status::cut;
-use crate::verdict::exit;
 use crate::{Reason, Verdict};
 
 /// The most bytes of a termination message.
@@ -155,8 +154,7 @@ impl Termination {
             };
         };
         let gravest = message.performance.map_or(correctness, |other| other.max(correctness));
-        let codes = [correctness.exit_code(), gravest.exit_code(), exit::INTERNAL];
-        if codes.contains(&ended) {
+        if [correctness.exit_code(), gravest.exit_code()].contains(&ended) {
             Ok(message)
         } else {
             Err(Unreadable::Verdict { correctness: correctness.to_string(), code: ended })
@@ -219,6 +217,8 @@ mod tests {
         assert_eq!(Termination::of_exit(&pass, 1), other);
         let lying = pass.replace("\"exitCode\":0", "\"exitCode\":1");
         assert!(matches!(Termination::of_exit(&lying, 1), Err(Unreadable::Verdict { .. })));
+        let broken = pass.replace("\"exitCode\":0", "\"exitCode\":70");
+        assert!(matches!(Termination::of_exit(&broken, 70), Err(Unreadable::Verdict { .. })));
         let silent = r#"{"version":1,"exitCode":1}"#;
         assert!(matches!(Termination::of_exit(silent, 1), Err(Unreadable::Verdict { .. })));
     }

@@ -12,7 +12,7 @@ use warpforge_operator_controller::children::Child;
 use warpforge_operator_controller::events::events;
 use warpforge_operator_controller::observed::{
     Answer, ChildId, ChildKind, JobEnd, JobSeen, Observed, PodPhase, PodSeen, ProfileSeen, RunSeen,
-    claims,
+    Waiting, claims,
 };
 use warpforge_operator_controller::plan::{Action, PROGRESS_SECONDS, plan};
 
@@ -350,6 +350,12 @@ impl Run {
             }
         }
         jobs.retain(|_, (job, _)| !job.deleting || pods.iter().any(|pod| of(job, pod)));
+        for pod in pods.iter_mut() {
+            // The scheduler counts nodes anew each time it looks.
+            if let Some(Waiting::Unschedulable { message }) = &mut pod.waiting {
+                *message = format!("0/{} nodes are available.", luck % 1000);
+            }
+        }
         let lucky = pods.iter_mut().enumerate().filter(|(index, pod)| {
             pod.phase == PodPhase::Pending
                 && pod.waiting.is_none()
