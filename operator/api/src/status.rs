@@ -189,7 +189,7 @@ pub struct ProgressSeen {
     /// How long it will still take, as the runner guesses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eta_seconds: Option<i64>,
-    /// When the runner was asked.
+    /// When this was noted.
     pub updated_at: Time,
 }
 

@@ -268,18 +268,19 @@ fn progress(change: &mut Change<'_>) {
     let attempt = change.status.attempt.as_ref().map(|attempt| attempt.number);
     let answer = change.seen.progress.as_ref();
     let Some(answer) = answer.filter(|answer| Some(answer.attempt) == attempt) else { return };
-    let (progress, at) = (&answer.progress, answer.at);
+    let progress = &answer.progress;
     let last = change.status.progress.as_ref();
     if last.is_some_and(|last| change.now < last.updated_at.plus(PROGRESS_SECONDS)) {
         return;
     }
-    let mut seen = progress.seen(at);
+    let mut seen = progress.seen(change.now);
     let golden = progress.golden;
-    // The same again is no news, whenever it was said.
+    // The same again is no news, whenever it was said. The time is that of the write: by it the
+    // next one is held back, also when the answer lay unread for a while.
     if let Some(last) = last {
         seen.updated_at = last.updated_at;
         if seen != *last {
-            seen.updated_at = at;
+            seen.updated_at = change.now;
         }
     }
     change.status.progress = Some(seen);
