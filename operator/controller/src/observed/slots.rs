@@ -1,5 +1,6 @@
 //! Who holds or wants the slots of a concurrency group.
 
+use warpforge_operator_api::profile::Concurrency;
 use warpforge_operator_api::status::ConditionType;
 use warpforge_operator_api::{BenchmarkRun, Time};
 
@@ -20,15 +21,19 @@ pub fn claims<'a>(
     group: &str,
     but: &str,
 ) -> Vec<Claim> {
-    runs.into_iter().filter_map(|run| claim(run, group)).filter(|claim| claim.uid != but).collect()
+    let of_group = runs.into_iter().filter_map(claim).filter(|(slots, _)| slots.group == group);
+    of_group.map(|(_, claim)| claim).filter(|claim| claim.uid != but).collect()
 }
 
-fn claim(run: &BenchmarkRun, group: &str) -> Option<Claim> {
+/// A run's claim, with the slots that it is about.
+pub fn claim(run: &BenchmarkRun) -> Option<(&Concurrency, Claim)> {
     let status = run.status.as_ref()?;
     let concurrency = status.resolved.as_ref()?.concurrency.as_ref()?;
     let holds = status.is(ConditionType::Admitted);
     let waits = !run.spec.suspend && run.metadata.deletion_timestamp.is_none();
-    let claims = concurrency.group == group && !status.is_complete() && (holds || waits);
-    let seen = super::run(run).filter(|_| claims)?;
-    Some(Claim { created: seen.created, uid: seen.uid, holds })
+    if status.is_complete() || !(holds || waits) {
+        return None;
+    }
+    let created = super::time(run.metadata.creation_timestamp.as_ref())?;
+    Some((concurrency, Claim { created, uid: run.metadata.uid.clone()?, holds }))
 }
