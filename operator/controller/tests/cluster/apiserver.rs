@@ -117,7 +117,7 @@ impl Server {
             format!("--tls-private-key-file={}", file("server.key")),
             format!("--client-ca-file={}", file("ca.crt")),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-            format!("--service-account-key-file={}", file("accounts.key")),
+            format!("--service-account-key-file={}", file("accounts.pub")),
             format!("--service-account-signing-key-file={}", file("accounts.key")),
             "--authorization-mode=RBAC".to_owned(),
             format!("--token-auth-file={}", file("tokens.csv")),
@@ -160,7 +160,8 @@ impl Server {
         let namespaces: Api<Namespace> = Api::all(client.clone());
         while namespaces.get("default").await.is_err() {
             let words: String = self.parts.iter().map(Part::last_words).collect();
-            assert!(start.elapsed() < PATIENCE, "the API server does not come up\n{words}");
+            let hopeless = start.elapsed() > PATIENCE || words.contains("command failed");
+            assert!(!hopeless, "the API server does not come up\n{words}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let printed = Command::new(super::OPERATOR).arg("crds").output().unwrap();
@@ -204,6 +205,7 @@ fn keys(folder: &Path) {
     fs::write(folder.join("server.key"), key.serialize_pem()).unwrap();
     let accounts = KeyPair::generate().unwrap();
     fs::write(folder.join("accounts.key"), accounts.serialize_pem()).unwrap();
+    fs::write(folder.join("accounts.pub"), accounts.public_key_pem()).unwrap();
 }
 
 fn kubeconfig_text(port: u16, authority: &str) -> String {
