@@ -14,7 +14,7 @@ use warpforge_tests::root;
 /// Our crates in layers, the lowest first: a crate may depend on those of lower
 /// layers, and on no others.
 const LAYERS: &[&[&str]] = &[
-    &["warpforge-pt2", "warpforge-snakeburger", "warpforge-training"],
+    &["warpforge-operator-api", "warpforge-pt2", "warpforge-snakeburger", "warpforge-training"],
     &["warpforge-golden-protocol"],
     &[
         "warpforge-golden",
@@ -25,7 +25,7 @@ const LAYERS: &[&[&str]] = &[
         "warpforge-store",
     ],
     &["warpforge-workloads"],
-    &["warpforge-cli"],
+    &["warpforge-cli", "warpforge-operator-controller"],
 ];
 
 /// Dependencies inside one layer that are allowed all the same.
