@@ -52,7 +52,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// Pages that a test prints and compares: it writes them instead. The check is the test itself.
 fn bless(root: &Path) -> Result<()> {
     let mut command = workspace::cargo();
-    command.args("test --workspace --release --locked --quiet --test coverage --test crds".split(' '));
+    command.args("test --workspace --release --locked --quiet".split(' '));
+    command.args("--test chart --test coverage --test crds".split(' '));
     command.current_dir(root).env("WARPFORGE_TEST_BLESS", "1");
     let status = Group::spawn(&mut command).context("could not start cargo")?.wait()?;
     ensure!(status.success(), "the pages that tests print could not be written");
