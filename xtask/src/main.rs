@@ -6,6 +6,7 @@
 mod artifact;
 mod browser;
 mod cache;
+mod cluster;
 mod demo;
 mod fetch;
 mod fixtures;

