@@ -118,7 +118,7 @@ impl Cache {
 
     /// A run as the API server has just returned it: newer than what the watch has brought so far.
     pub fn wrote(&self, run: BenchmarkRun) {
-        self.state().runs.apply(run, &self.queue);
+        self.state().runs.wrote(run, &self.queue);
     }
 
     /// Reads all runs there are.

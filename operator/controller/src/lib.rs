@@ -19,3 +19,4 @@ pub mod queue;
 pub mod reconcile;
 pub mod resolve;
 pub mod serve;
+pub mod tell;

@@ -144,6 +144,7 @@ impl Metrics {
                 self.verdicts.with_label_values(&[workload, kind, verdict.name()]).inc();
             }
         }
+        self.succeeded(workload, status);
         // A condition's reason is one of the operator's own, whatever word the report has.
         if let Some(complete) = status.condition(ConditionType::Complete) {
             self.reasons.with_label_values(&[complete.reason.as_str()]).inc();
@@ -156,6 +157,13 @@ impl Metrics {
         });
         if let Some(result) = golden {
             self.golden.with_label_values(&[result]).inc();
+        }
+    }
+
+    fn succeeded(&self, workload: &str, status: &BenchmarkRunStatus) {
+        if let (Some(Verdict::Pass), Some(at)) = (status.correctness, status.completed_at) {
+            let last = self.last_success.with_label_values(&[workload]);
+            last.set(last.get().max(at.seconds()));
         }
     }
 
@@ -186,10 +194,7 @@ impl Metrics {
             {
                 *waiting.entry(reason.family()).or_default() += 1;
             }
-            if let (Some(Verdict::Pass), Some(at)) = (status.correctness, status.completed_at) {
-                let last = self.last_success.with_label_values(&[&self.workload(run)]);
-                last.set(last.get().max(at.seconds()));
-            }
+            self.succeeded(&self.workload(run), status);
         });
         for (phase, count) in phases {
             self.runs.with_label_values(&[phase]).set(count);

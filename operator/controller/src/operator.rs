@@ -16,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::reconcile::Context;
 use crate::serve::{self, Face};
+use crate::tell::Teller;
 
 /// How long what is under way may take once the operator is told to stop.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -68,8 +69,16 @@ pub async fn operate(
     let cache = Arc::new(Cache::new(queue.clone()));
     face.leads(cache.clone());
     let mut watches = cache::watch(&client, &settings.scope, &cache, &metrics);
-    let context = Context::new(client, cache.clone(), queue.clone(), metrics.clone(), hold.clone());
-    let context = Arc::new(context);
+    let (teller, telling) = Teller::new(client.clone());
+    let mut telling = tokio::spawn(telling);
+    let context = Arc::new(Context::new(
+        client,
+        cache.clone(),
+        queue.clone(),
+        metrics.clone(),
+        hold.clone(),
+        teller,
+    ));
     let mut workers = JoinSet::new();
     for _ in 0..settings.workers.max(1) {
         let (context, cache) = (context.clone(), cache.clone());
@@ -88,7 +97,12 @@ pub async fn operate(
     }
     queue.close();
     watches.abort_all();
-    let ended = async { while workers.join_next().await.is_some() {} };
+    let ended = async {
+        while workers.join_next().await.is_some() {}
+        // The last to hold the teller: what was handed in is sent.
+        drop(context);
+        let _ = (&mut telling).await;
+    };
     // The Lease is kept meanwhile: nobody else begins before the last write is done.
     tokio::select! {
         ended = tokio::time::timeout(FAREWELL, ended) => {
@@ -99,6 +113,7 @@ pub async fn operate(
         lost = election.keep(&hold) => return Err(lost.into()),
     }
     workers.shutdown().await;
+    telling.abort();
     metrics.leads(false);
     election.release().await;
     Ok(())

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::runtime::events::{Event, EventType, Recorder};
-use kube::{Client, Resource as _};
+use kube::Client;
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 use tokio::time::Instant;
-use warpforge_operator_api::status::cut;
+use warpforge_operator_api::status::ConditionType;
 use warpforge_operator_api::{BenchmarkRun, BenchmarkRunStatus, Time};
 
 use crate::act::{self, Error};
 use crate::cache::Cache;
 use crate::election::Hold;
-use crate::events::events;
+use crate::events::{Note, events};
 use crate::metrics::Metrics;
 use crate::observed::Answer;
 use crate::plan::{Action, plan};
 use crate::progress::{self, Answers};
 use crate::queue::{Key, Queue};
+use crate::tell::Teller;
 
 /// How many plans in a row one run may take before others have their turn.
 const MOST_STEPS: usize = 8;
@@ -39,7 +39,7 @@ pub struct Context {
     pub queue: Arc<Queue>,
     pub metrics: Arc<Metrics>,
     pub hold: Arc<Hold>,
-    recorder: Recorder,
+    teller: Teller,
     answers: Answers,
     questions: Arc<Semaphore>,
     groups: Vec<Mutex<()>>,
@@ -52,10 +52,10 @@ impl Context {
         queue: Arc<Queue>,
         metrics: Arc<Metrics>,
         hold: Arc<Hold>,
+        teller: Teller,
     ) -> Self {
-        let reporter = act::MANAGER.to_owned().into();
         Self {
-            recorder: Recorder::new(client.clone(), reporter),
+            teller,
             client,
             cache,
             queue,
@@ -117,7 +117,8 @@ impl Context {
         let now = Time::from(Timestamp::now());
         let mut next = Next::Wait;
         let actions = plan(&run.spec, &seen, now);
-        let lock = lock.filter(|_| matches!(actions.first(), Some(Action::WriteStatus(_))));
+        // One that goes on waiting takes nothing from others.
+        let lock = lock.filter(|_| takes_slot(&actions));
         for action in actions {
             if !self.hold.lasts() {
                 return Err(Error::NotLeading);
@@ -129,7 +130,7 @@ impl Context {
                 }
                 Action::Create(child) => {
                     if let Err(error) = act::create(&self.client, &child, uid).await {
-                        self.tell_refusal(&run, &error).await;
+                        self.tell_refusal(&run, &error);
                         return Err(error);
                     }
                 }
@@ -167,33 +168,17 @@ impl Context {
         let (phase, reason) = (after.phase.name(), &after.reason);
         tracing::info!(namespace, name, phase, reason, "stored");
         for note in events(before, after) {
-            self.tell(run, note.warning, &note.reason, &note.text).await;
+            self.teller.tell(run, note);
         }
         Ok(())
     }
 
     /// What the API server refuses to create, a person must learn: quota, policy, a missing
     /// ServiceAccount.
-    async fn tell_refusal(&self, run: &BenchmarkRun, error: &Error) {
+    fn tell_refusal(&self, run: &BenchmarkRun, error: &Error) {
         if matches!(error, Error::Refused { .. } | Error::Taken { .. }) {
-            self.tell(run, true, "CreateFailed", &error.to_string()).await;
-        }
-    }
-
-    async fn tell(&self, run: &BenchmarkRun, warning: bool, reason: &str, text: &str) {
-        let event = Event {
-            type_: if warning { EventType::Warning } else { EventType::Normal },
-            reason: cut(reason, 128),
-            // At most 1 kB, and a character may have up to four bytes.
-            note: Some(bytes(text, 1000)),
-            action: cut(reason, 128),
-            secondary: None,
-        };
-        let about = run.object_ref(&());
-        let published = self.recorder.publish(&event, &about);
-        let published = tokio::time::timeout(Duration::from_secs(5), published);
-        if let Ok(Err(error)) = published.await {
-            tracing::warn!(%error, "an Event could not be sent");
+            let (reason, text) = ("CreateFailed".to_owned(), error.to_string());
+            self.teller.tell(run, Note { warning: true, reason, text });
         }
     }
 
@@ -217,6 +202,14 @@ impl Context {
     }
 }
 
+fn takes_slot(actions: &[Action]) -> bool {
+    let stored = actions.iter().find_map(|action| match action {
+        Action::WriteStatus(status) => Some(status),
+        _ => None,
+    });
+    stored.is_some_and(|status| status.is(ConditionType::Admitted))
+}
+
 /// What comes after a plan.
 enum Next {
     Again,
@@ -232,26 +225,4 @@ fn instant(at: Time) -> Instant {
     // Just after the full second, which a plan counts in.
     let left = Duration::from_millis(u64::try_from(left + 5).unwrap_or_default());
     Instant::now() + left.min(LONGEST_SLEEP)
-}
-
-/// At most so many bytes, ending with a whole character.
-fn bytes(text: &str, most: usize) -> String {
-    let mut end = most.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_cut_between_characters() {
-        assert_eq!(bytes("abc", 2), "ab");
-        assert_eq!(bytes("aéb", 2), "a");
-        assert_eq!(bytes("aéb", 3), "aé");
-        assert_eq!(bytes("a", 9), "a");
-    }
 }

@@ -84,6 +84,15 @@ impl Runs {
         Some(uid)
     }
 
+    /// Takes in what a write returned. The watch may have told meanwhile that the run is gone, and
+    /// nothing would tell so again.
+    pub fn wrote(&mut self, run: BenchmarkRun, queue: &Queue) {
+        let uid = run.metadata.uid.as_deref().map(Key::from);
+        if uid.is_some_and(|uid| self.by_uid.contains_key(&uid)) {
+            self.apply(run, queue);
+        }
+    }
+
     pub fn lose(&mut self, uid: &Key, queue: &Queue) {
         if let Some(known) = self.by_uid.remove(uid) {
             self.reclaim(uid, Some(&known), None, queue);
@@ -168,6 +177,15 @@ mod tests {
         assert!(runs.get(&"a".into()).unwrap().spec.suspend);
         runs.event(Event::Apply(run("a", 11, false)), &queue);
         assert!(!runs.get(&"a".into()).unwrap().spec.suspend);
+    }
+
+    #[test]
+    fn a_late_answer_does_not_bring_back_a_run_that_is_gone() {
+        let (mut runs, queue) = (Runs::default(), Queue::default());
+        runs.apply(run("a", 1, false), &queue);
+        runs.event(Event::Delete(run("a", 3, false)), &queue);
+        runs.wrote(run("a", 2, false), &queue);
+        assert_eq!(runs.all().count(), 0);
     }
 
     #[test]

@@ -22,11 +22,12 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const TOKEN: &str = "a-token-of-the-tests";
 
 /// Ends with its standard input, so that nothing outlives the test however it ends.
-const LEASH: &str = "\"$@\" & child=$!; read -r _; kill -9 $child; wait $child 2>/dev/null";
+const LEASH: &str = "folder=$1; shift; \"$@\" & child=$!; \
+                     read -r _; kill -9 $child; wait $child 2>/dev/null; rm -rf \"$folder\"";
 
 pub struct Server {
     pub kubeconfig: PathBuf,
-    folder: tempfile::TempDir,
+    folder: PathBuf,
     parts: Vec<Part>,
 }
 
@@ -66,6 +67,7 @@ impl Part {
         let out = File::create(&log).unwrap();
         let child = Command::new("sh")
             .args(["-c", LEASH, "sh"])
+            .arg(folder)
             .arg(program)
             .arg(name)
             .args(arguments)
@@ -93,8 +95,9 @@ impl Drop for Part {
 
 impl Server {
     fn start(program: &Path) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path();
+        // What is kept for the whole process is never dropped; the programs' leashes remove it.
+        let folder = tempfile::tempdir().unwrap().keep();
+        let path = folder.as_path();
         keys(path);
         let [store, peers, port] = ports();
         let file = |name: &str| path.join(name).display().to_string();
@@ -137,11 +140,11 @@ impl Server {
             "--kube-api-burst=400".to_owned(),
         ];
         // It gives up on an API server that is not there yet.
-        let mut server = Self { kubeconfig, folder, parts };
+        let mut server = Self { kubeconfig, folder: folder.clone(), parts };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(server.settle());
-        let path = server.folder.path().to_owned();
-        server.parts.push(Part::start(program, &path, "controller-manager", &flags));
+        let manager = Part::start(program, &server.folder, "controller-manager", &flags);
+        server.parts.push(manager);
         server
     }
 

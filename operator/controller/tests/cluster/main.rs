@@ -3,6 +3,7 @@
 
 mod apiserver;
 mod campaign;
+mod load;
 mod phases;
 mod replicas;
 mod scene;

@@ -297,3 +297,37 @@ fn a_request_that_the_profile_does_not_allow_ends_invalid() {
         assert!(children(&scene).await.is_empty());
     });
 }
+
+#[test]
+fn a_run_may_be_deleted_in_any_phase() {
+    scene(async |scene| {
+        scene.profile(Some(3), |_| ()).await;
+        let operator = scene.operator();
+        let mut runs = Vec::new();
+        for name in ["complete", "running", "starting", "suspended", "queued"] {
+            runs.push(scene.submit(name, scene.spec()).await);
+            tokio::time::sleep(Duration::from_millis(1100)).await;
+        }
+        scene.patch("suspended", json!({ "spec": { "suspend": true } })).await;
+        scene.until_phase("suspended", Phase::Suspended).await;
+        let pods = scene.until_pods(&runs[1], 1).await;
+        scene.starts(&pods[0], "127.0.0.1").await;
+        scene.until_phase("running", Phase::Running).await;
+        scene.until_phase("starting", Phase::Starting).await;
+        scene.until_phase("queued", Phase::Queued).await;
+        scene.plays(&runs[0], 1, Verdict::Pass).await;
+        scene.until_phase("complete", Phase::Complete).await;
+        for run in &runs {
+            scene.delete(&run.name_any()).await;
+        }
+        until("all children to go", async || children(&scene).await.is_empty().then_some(())).await;
+        until("the operator to forget them", async || {
+            let metrics = operator.metrics().await;
+            let counts = metrics.lines().filter(|line| line.starts_with("warpforge_runs{"));
+            let counts: Vec<_> = counts.collect();
+            let none = !counts.is_empty() && counts.iter().all(|line| line.ends_with(" 0"));
+            none.then_some(())
+        })
+        .await;
+    });
+}
