@@ -15,6 +15,8 @@ use crate::events::Note;
 
 /// How many may wait to be sent. Beyond that they are dropped: a status says the same.
 const MOST_WAITING: usize = 4096;
+/// How many the recorder remembers, each as a whole object, to count repetitions of.
+const MOST_REMEMBERED: u32 = 256;
 /// How long the API server may take for one.
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -27,7 +29,7 @@ impl Teller {
     /// What it returns beside sends what is handed in, until the teller is dropped.
     pub fn new(client: Client) -> (Self, impl Future<Output = ()>) {
         let (notes, waiting) = mpsc::channel(MOST_WAITING);
-        (Self { notes }, send(Recorder::new(client, MANAGER.to_owned().into()), waiting))
+        (Self { notes }, send(client, waiting))
     }
 
     pub fn tell(&self, run: &BenchmarkRun, note: Note) {
@@ -37,8 +39,15 @@ impl Teller {
     }
 }
 
-async fn send(recorder: Recorder, mut waiting: mpsc::Receiver<(ObjectReference, Note)>) {
+async fn send(client: Client, mut waiting: mpsc::Receiver<(ObjectReference, Note)>) {
+    let fresh = || Recorder::new(client.clone(), MANAGER.to_owned().into());
+    let mut recorder = fresh();
+    let mut sent = 0;
     while let Some((run, note)) = waiting.recv().await {
+        sent += 1;
+        if sent % MOST_REMEMBERED == 0 {
+            recorder = fresh();
+        }
         let event = Event {
             type_: if note.warning { EventType::Warning } else { EventType::Normal },
             // At most 1 kB, and a character may have up to four bytes.

@@ -24,6 +24,10 @@ use crate::metrics::Metrics;
 use crate::observed::{self, ChildId, ChildKind};
 use crate::queue::Key;
 
+/// How many objects are read at a time: a list is held several times over while it is read, and what
+/// the largest page took is not given back.
+const PAGE: u32 = 50;
+
 /// Which namespaces are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -51,8 +55,8 @@ pub fn watch(
     metrics: &Arc<Metrics>,
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    let own =
-        Config::default().labels(&format!("{}={}", labels::MANAGED_BY, labels::MANAGED_BY_VALUE));
+    let all = Config::default().page_size(PAGE);
+    let own = all.clone().labels(&format!("{}={}", labels::MANAGED_BY, labels::MANAGED_BY_VALUE));
     let follow = Follow { metrics: metrics.clone() };
 
     let (api, to) = (scope.api::<DeserializeGuard<BenchmarkRun>>(client), cache.clone());
@@ -62,14 +66,14 @@ pub fn watch(
     };
     tasks.spawn(follow.clone().whole(
         Watched::Runs,
-        (api, Config::default()),
+        (api, all.clone()),
         move |event| to.run_event(event),
         lose,
     ));
     let (api, to) = (Api::<DeserializeGuard<BenchmarkProfile>>::all(client.clone()), cache.clone());
     tasks.spawn(follow.clone().whole(
         Watched::Profiles,
-        (api, Config::default()),
+        (api, all.clone()),
         move |event| to.profile_event(event),
         |_| (),
     ));
