@@ -33,8 +33,9 @@ struct Row {
     arguments: &'static str,
 }
 
-/// The whole run, in order. The ceilings of a plain run add up to its budget of
-/// an hour. The licence and tidy checks are among the tests.
+/// The whole run, in order. A plain run is meant to end within an hour; the ceilings leave room
+/// for a busy machine, and together stay below the hour and a half it may never take. The licence
+/// and tidy checks are among the tests.
 const ROWS: &[Row] = &[
     Row { name: "setup", minutes: (12, 12), program: Program::Xtask, arguments: "setup" },
     Row { name: "fmt", minutes: (1, 1), program: Program::Cargo, arguments: "fmt --all --check" },
@@ -44,7 +45,7 @@ const ROWS: &[Row] = &[
         program: Program::Cargo,
         arguments: "clippy --workspace --all-targets --release --locked -- -D warnings",
     },
-    Row { name: "build", minutes: (21, 21), program: Program::Cargo, arguments: workspace::BUILD },
+    Row { name: "build", minutes: (30, 30), program: Program::Cargo, arguments: workspace::BUILD },
     Row {
         name: "generated",
         minutes: (1, 1),
@@ -59,7 +60,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "tests",
-        minutes: (13, 240),
+        minutes: (18, 240),
         program: Program::Cargo,
         arguments: "test --workspace --release --locked --no-fail-fast",
     },
@@ -103,6 +104,6 @@ mod tests {
 
     #[test]
     fn the_ceilings_keep_the_budget() {
-        assert!(ROWS.iter().map(|row| row.minutes.0).sum::<u64>() <= 60);
+        assert!(ROWS.iter().map(|row| row.minutes.0).sum::<u64>() <= 80);
     }
 }
