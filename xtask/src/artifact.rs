@@ -1,7 +1,8 @@
 //! What set-up fetches, as data: a file in `artifacts/` describes one folder of
 //! the cache by the wheels it is cut out of and what is kept of each.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -121,6 +122,19 @@ impl Artifact {
         );
         Ok(())
     }
+}
+
+/// Stands for the contents of some files and what else they depend on.
+pub fn digest(mut files: Vec<PathBuf>, more: &str) -> Result<String> {
+    files.sort();
+    let mut hasher = Sha256::new_with_prefix(more);
+    for file in files {
+        let text = fs::read(&file).with_context(|| format!("could not read {}", file.display()))?;
+        // Lengths too, so that text moved from one file to the next counts.
+        hasher.update(text.len().to_le_bytes());
+        hasher.update(text);
+    }
+    Ok(hex(&hasher.finalize()))
 }
 
 pub fn hex(bytes: &[u8]) -> String {

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use sha2::{Digest, Sha256};
 
-use crate::artifact::{Artifact, hex};
+use crate::artifact::{Artifact, digest};
 use crate::cache::Cache;
 use crate::group::Group;
 use crate::install::{self, put_in_place};
@@ -117,15 +116,7 @@ fn recipe(sources: &Path, helm: &str) -> Result<String> {
     for entry in fs::read_dir(sources).context("could not list the cluster's sources")? {
         files.push(entry?.path());
     }
-    files.sort();
-    let mut hasher = Sha256::new_with_prefix(format!("{VERSION} {helm} {DEBIAN:?}"));
-    for file in files {
-        let text = fs::read(&file)?;
-        // Lengths too, so that text moved from one file to the next counts.
-        hasher.update(text.len().to_le_bytes());
-        hasher.update(text);
-    }
-    Ok(hex(&hasher.finalize()))
+    digest(files, &format!("{VERSION} {helm} {DEBIAN:?}"))
 }
 
 #[cfg(test)]

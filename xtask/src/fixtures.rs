@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use sha2::{Digest, Sha256};
 
-use crate::artifact::hex;
+use crate::artifact::digest;
 use crate::cache::Cache;
 use crate::group::Group;
 use crate::install::put_in_place;
@@ -87,15 +86,7 @@ fn recipe(scripts: &Path, packages: &str) -> Result<String> {
             files.push(path);
         }
     }
-    files.sort();
-    let mut hasher = Sha256::new_with_prefix(packages);
-    for file in files {
-        let text = fs::read(&file)?;
-        // Lengths too, so that text moved from one file to the next counts.
-        hasher.update(text.len().to_le_bytes());
-        hasher.update(text);
-    }
-    Ok(hex(&hasher.finalize()))
+    digest(files, packages)
 }
 
 #[cfg(test)]
