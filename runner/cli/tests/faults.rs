@@ -9,8 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::edit::Program;
-use common::{Scratch, outcome};
-use serde_json::Value;
+use common::{Scratch, read_json, text};
 use warpforge_tests::{campaign, root};
 
 /// What is trained.
@@ -347,10 +346,6 @@ fn shifted_labels(step: &mut Program) {
     step.reread(&labels, "%shifted", "%shifted");
 }
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of this test's own")
-}
-
 /// A right golden, Pass 2's program for it, and what judges another.
 struct Bench {
     scratch: Scratch,
@@ -366,16 +361,8 @@ impl Bench {
         self.scratch.path().join(name)
     }
 
-    /// Exit code and everything that was printed.
-    fn run(&self, args: &[&str]) -> (i32, String) {
-        let mut command = self.scratch.warpforge(args);
-        command.env("LIBTORCH", root().join(".libtorch/torch"));
-        let (code, shown, errors) = outcome(&mut command);
-        (code, shown + &errors)
-    }
-
     fn must(&self, args: &[&str]) -> String {
-        let (code, shown) = self.run(args);
+        let (code, shown) = self.scratch.golden(args);
         assert_eq!(code, 0, "{args:?}\n{shown}");
         shown
     }
@@ -415,7 +402,7 @@ impl Bench {
 
     fn validate(&self, golden: &Path, candidate: &Path) -> (i32, String) {
         let args = ["validate", "--golden", text(golden), "--candidate", text(candidate)];
-        self.run(&[&args[..], &["--fail-on-mismatch"]].concat())
+        self.scratch.golden(&[&args[..], &["--fail-on-mismatch"]].concat())
     }
 
     /// Both passes of the small model; golden's is taken from the folder if it is there.
@@ -437,7 +424,7 @@ impl Bench {
         if let Some(program) = program {
             args.extend(["--program", text(program)]);
         }
-        self.run(&args)
+        self.scratch.golden(&args)
     }
 
     /// Runs a program in the place of the right one.
@@ -462,7 +449,7 @@ impl Bench {
                 let (golden, told) = (self.folder("bert"), self.folder("told"));
                 fs::remove_dir_all(&told).ok();
                 copy(&golden, &told);
-                let mut run = json(&told.join("run.json"));
+                let mut run = read_json(&told.join("run.json"));
                 run["configuration"]["bert-squad"][key] = serde_json::from_str(value).unwrap();
                 fs::write(told.join("run.json"), run.to_string()).unwrap();
                 let out = self.folder("wrong");
@@ -499,20 +486,19 @@ impl Bench {
                 let (code, shown) = self.train(options, &out, &order, None);
                 assert_eq!(code, 0, "{shown}");
                 // Golden of the right order, under the name of the other: only Pass 2 is told.
-                let run = fs::read(out.join("golden/run.json")).unwrap();
-                fs::remove_dir_all(out.join("golden")).unwrap();
-                copy(&right.join("golden"), &out.join("golden"));
-                fs::write(out.join("golden/run.json"), run).unwrap();
+                let golden = out.join("golden");
+                let run = fs::read(golden.join("run.json")).unwrap();
+                fs::remove_dir_all(&golden).unwrap();
+                copy(&right.join("golden"), &golden);
+                let mut complete = read_json(&golden.join("complete.json"));
+                complete["files"]["run.json"] = run.len().into();
+                fs::write(golden.join("complete.json"), complete.to_string()).unwrap();
+                fs::write(golden.join("run.json"), run).unwrap();
                 fs::remove_dir_all(out.join("warpforge")).unwrap();
                 self.train(options, &out, &order, None)
             }
         }
     }
-}
-
-fn json(path: &Path) -> Value {
-    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).unwrap()
 }
 
 fn copy(from: &Path, to: &Path) {

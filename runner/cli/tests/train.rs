@@ -7,28 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{Scratch, outcome};
+use common::{Scratch, read_json, text};
 use safetensors::SafeTensors;
-use serde_json::Value;
 use warpforge_tests::installed;
 use warpforge_tests::root;
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of this test's own")
-}
-
-/// Exit code and everything that was printed.
-fn run(scratch: &Scratch, args: &[&str]) -> (i32, String) {
-    let mut command = scratch.warpforge(args);
-    command.env("LIBTORCH", root().join(".libtorch/torch"));
-    let (code, shown, errors) = outcome(&mut command);
-    (code, shown + &errors)
-}
-
-fn json(path: &Path) -> Value {
-    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).unwrap()
-}
 
 #[test]
 fn models_that_return_a_loss_train_alike_in_both_passes() {
@@ -48,9 +30,9 @@ fn models_that_return_a_loss_train_alike_in_both_passes() {
         args.extend([text(&fixture.inputs), "--train", "--steps", "4", "--forced", "2"]);
         args.extend(["--noise", "1", "--threads", "1", "--out", text(&out)]);
         args.extend(more);
-        let (code, shown) = run(&scratch, &args);
+        let (code, shown) = scratch.golden(&args);
         assert_eq!(code, 0, "{name} {more:?}\n{shown}");
-        assert_eq!(json(&out.join("parity.json"))["verdict"], "pass");
+        assert_eq!(read_json(&out.join("parity.json"))["verdict"], "pass");
         for side in ["golden", "warpforge"] {
             for file in ["gradients/step-0.safetensors", "checkpoint.safetensors"] {
                 assert!(out.join(side).join(file).is_file(), "{side}/{file}");
@@ -89,7 +71,7 @@ fn narrow_formats_train_alike_in_both_passes() {
         args.extend(["--forced", &count, "--threads", "1", "--out", text(&out)]);
         args.extend(inputs.iter().flat_map(|path| ["--inputs", text(path)]));
         args.extend(more);
-        let (code, shown) = run(&scratch, &args);
+        let (code, shown) = scratch.golden(&args);
         assert_eq!(code, 0, "{name} {more:?}\n{shown}");
         if name == "f16" {
             // The scale of 65536 is halved until nothing overflows; only then are there updates.
@@ -124,13 +106,13 @@ const SMALL: &[&str] = &[
 fn golden(scratch: &Scratch, out: &Path) {
     let mut args = vec!["golden", "bert-squad", "--threads", "1", "--out", text(out)];
     args.extend(SMALL);
-    let (code, shown) = run(scratch, &args);
+    let (code, shown) = scratch.golden(&args);
     assert_eq!(code, 0, "{shown}");
 }
 
 fn execute(scratch: &Scratch, golden: &Path, out: &Path) {
     let args = ["execute", "bert-squad", "--golden", text(golden), "--out", text(out)];
-    let (code, shown) = run(scratch, &args);
+    let (code, shown) = scratch.golden(&args);
     assert_eq!(code, 0, "{shown}");
 }
 
@@ -201,7 +183,7 @@ fn what_cannot_be_trained_is_refused_with_a_cure() {
         (&["run", "bert-squad", "--set", "batch=1"], "there is no setting batch"),
     ];
     for (args, said) in cases {
-        let (code, shown) = run(&scratch, args);
+        let (code, shown) = scratch.golden(args);
         assert_eq!(code, 2, "{args:?}\n{shown}");
         assert!(shown.contains(said), "{args:?}\n{shown}");
     }

@@ -8,8 +8,8 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Scratch, outcome};
-use serde_json::{Value, json};
+use common::{Scratch, read_json, text};
+use serde_json::json;
 use warpforge_pt2::{Arg, Model};
 use warpforge_snakeburger::eval::Tensor;
 use warpforge_snakeburger::ir::{DType, TensorTy};
@@ -19,15 +19,6 @@ use warpforge_workloads::tensors;
 
 const SEED: u64 = 0;
 const BATCH: usize = 32;
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of this test's own")
-}
-
-fn read(path: &Path) -> Value {
-    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_slice(&text).unwrap()
-}
 
 /// The generated set as files, as a user would have a set of their own.
 fn write_data(folder: &Path) -> usize {
@@ -46,10 +37,8 @@ fn golden(scratch: &Scratch, data: &Path, out: &Path, steps: usize, more: &[&str
     args.extend(["--out", text(out), "--set", &steps, "--set", "forced=1"]);
     args.extend(["--set", "noise_runs=0"]);
     args.extend(more);
-    let mut command = scratch.warpforge(&args);
-    command.env("LIBTORCH", root().join(".libtorch/torch"));
-    let (code, shown, errors) = outcome(&mut command);
-    assert_eq!(code, 0, "{shown}{errors}");
+    let (code, shown) = scratch.golden(&args);
+    assert_eq!(code, 0, "{shown}");
 }
 
 /// Of the calls that draw random numbers, in the order in which they run.
@@ -125,9 +114,9 @@ fn golden_trains_as_plain_transformers_and_torch_do() {
         .unwrap();
     assert!(status.success());
 
-    let witness = read(&place("witness.json"));
+    let witness = read_json(&place("witness.json"));
     let theirs: Vec<f64> = serde_json::from_value(witness["losses"].clone()).unwrap();
-    let curve = read(&ours.join("loss_curve.json"));
+    let curve = read_json(&ours.join("loss_curve.json"));
     let losses: Vec<f64> =
         curve["steps"].as_array().unwrap().iter().map(|at| at["loss"].as_f64().unwrap()).collect();
     assert_eq!((losses.len(), theirs.len()), (steps, steps));
@@ -136,7 +125,7 @@ fn golden_trains_as_plain_transformers_and_torch_do() {
         assert!(apart <= 1e-6, "step {step}: golden {ours}, witness {theirs}");
     }
     assert!(losses[steps - 1] < 0.8 * losses[0], "nothing was learnt: {losses:?}");
-    let metrics = read(&ours.join("metrics.json"));
+    let metrics = read_json(&ours.join("metrics.json"));
     for name in ["f1", "exact_match"] {
         assert_eq!(metrics[name], witness[name], "{name}");
     }
@@ -153,7 +142,7 @@ fn without_the_right_passages_the_demo_answers_little() {
     let (data, out) = (scratch.path().join("data"), scratch.path().join("golden"));
     write_data(&data);
     golden(&scratch, &data, &out, 200, &["--set", "shuffle_contexts=true"]);
-    let metrics = read(&out.join("metrics.json"));
+    let metrics = read_json(&out.join("metrics.json"));
     assert!(metrics["f1"].as_f64().unwrap() < 40.0, "{metrics}");
     // It did learn to answer.
     assert!(metrics["loss"].as_f64().unwrap() < 1.5, "{metrics}");

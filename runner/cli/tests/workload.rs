@@ -4,29 +4,11 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use common::{Scratch, outcome};
-use serde_json::Value;
+use common::{Scratch, read_json, text};
 use warpforge_tests::{installed, root};
 use warpforge_workloads::squad::{self, Generated};
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of this test's own")
-}
-
-/// Exit code and everything that was printed.
-fn run(scratch: &Scratch, args: &[&str]) -> (i32, String) {
-    let mut command = scratch.warpforge(args);
-    command.env("LIBTORCH", root().join(".libtorch/torch"));
-    let (code, shown, errors) = outcome(&mut command);
-    (code, shown + &errors)
-}
-
-fn json(path: &Path) -> Value {
-    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).unwrap()
-}
 
 /// Settings that make the demo quick, as options.
 fn small(more: &[&str]) -> Vec<String> {
@@ -61,7 +43,7 @@ fn own_data(scratch: &Scratch) -> PathBuf {
 fn published_data_are_found_or_named_and_held_to_their_digests() {
     let scratch = Scratch::new();
     // Not here: which files, where they go, and who gives them.
-    let (code, shown) = run(&scratch, &["run", "bert-squad", "--preset", "full"]);
+    let (code, shown) = scratch.golden(&["run", "bert-squad", "--preset", "full"]);
     assert_eq!(code, 4, "{shown}");
     for word in ["train-v1.1.json", "dev-v1.1.json", "data/squad-v1.1", "anyone may have them"] {
         assert!(shown.contains(word), "{word}: {shown}");
@@ -79,15 +61,15 @@ fn published_data_are_found_or_named_and_held_to_their_digests() {
         &["run", "bert-squad", "--preset", "base"],
     ];
     for args in given {
-        let (code, shown) = run(&scratch, args);
+        let (code, shown) = scratch.golden(args);
         assert_eq!(code, 2, "{args:?} {shown}");
         assert!(shown.contains("train-v1.1.json is not the published file"), "{shown}");
         assert!(shown.contains("is called train.json and dev.json"), "{shown}");
     }
-    let (code, shown) = run(&scratch, &["run", "bert-squad", "--data", "home"]);
+    let (code, shown) = scratch.golden(&["run", "bert-squad", "--data", "home"]);
     assert!(code == 2 && shown.contains("it has no train.json"), "{code} {shown}");
     let args = ["run", "bert-squad", "--accept-license", "squad"];
-    let (code, shown) = run(&scratch, &args);
+    let (code, shown) = scratch.golden(&args);
     assert!(code == 2 && shown.contains("did you mean squad-v1.1?"), "{code} {shown}");
 }
 
@@ -129,9 +111,9 @@ fn a_model_of_the_hub_is_exported_and_run_on_data_of_ones_own() {
 
     let settings = small(&["evaluation_questions=20", "evaluation_batch_size=10"]);
     let args = ["run", "bert-squad", "--model", "tiny", "--data", "own", "--threads", "1"];
-    let (code, shown) = run(&scratch, &with(&[&args[..], &["--out", "out"]].concat(), &settings));
+    let (code, shown) = scratch.golden(&with(&[&args[..], &["--out", "out"]].concat(), &settings));
     assert_eq!(code, 0, "{shown}");
-    let report = json(&scratch.path().join("out/report.json"));
+    let report = read_json(&scratch.path().join("out/report.json"));
     common::assert_valid("report", &report);
     let said = report["attributions"].to_string();
     for word in ["own data", "not held against a published set", "someone/tiny-bert"] {
@@ -146,9 +128,9 @@ fn a_model_of_the_hub_is_exported_and_run_on_data_of_ones_own() {
     assert_eq!(state.unwrap()[&format!("parameter/{name}")], hubs[name]);
 
     let settings = small(&["max_length=40"]);
-    let (code, shown) = run(&scratch, &with(&args, &settings));
+    let (code, shown) = scratch.golden(&with(&args, &settings));
     assert!(code == 2 && shown.contains("takes rows of 44 tokens"), "{code} {shown}");
-    let (code, shown) = run(&scratch, &["run", "bert-squad", "--model", "own"]);
+    let (code, shown) = scratch.golden(&["run", "bert-squad", "--model", "own"]);
     assert!(code == 2 && shown.contains("has no train.pt2"), "{code} {shown}");
 }
 
@@ -159,9 +141,9 @@ fn a_run_ends_at_its_limit_and_goes_on_to_the_same_bits() {
     // At once: a verdict with its reason, and a report.
     let settings = small(&[]);
     let args = ["run", "bert-squad", "--threads", "1", "--timeout", "0", "--out", "none"];
-    let (code, shown) = run(&scratch, &with(&args, &settings));
+    let (code, shown) = scratch.golden(&with(&args, &settings));
     assert!(code == 3 && shown.contains("the time allowed (0 s) was up"), "{code} {shown}");
-    let report = json(&folder("none/report.json"));
+    let report = read_json(&folder("none/report.json"));
     common::assert_valid("report", &report);
     assert_eq!(report["verdicts"]["correctness"], "inconclusive");
     assert_eq!(report["reasons"][0]["kind"], "deadline");
@@ -171,7 +153,7 @@ fn a_run_ends_at_its_limit_and_goes_on_to_the_same_bits() {
     let golden = |out: &str, more: &[String]| {
         let args = ["golden", "bert-squad", "--threads", "1", "--out", out];
         let all: Vec<String> = settings.iter().chain(more).cloned().collect();
-        run(&scratch, &with(&args, &all))
+        scratch.golden(&with(&args, &all))
     };
     let (code, shown) = golden("whole", &[]);
     assert_eq!(code, 0, "{shown}");
@@ -184,7 +166,7 @@ fn a_run_ends_at_its_limit_and_goes_on_to_the_same_bits() {
         }
         assert!(code == 3 && shown.contains("the same command goes on from there"), "{shown}");
         ended += 1;
-        let progress = json(&folder("cut/work/progress.json"))["steps"].as_u64().unwrap();
+        let progress = read_json(&folder("cut/work/progress.json"))["steps"].as_u64().unwrap();
         went_on += u64::from(progress > 0 && progress < 120);
         seconds += 1;
         assert!(seconds < 60, "it does not get on: {shown}");
@@ -201,14 +183,14 @@ fn what_is_computed_again_has_the_same_bits() {
     let scratch = Scratch::new();
     let settings = small(&[]);
     let args = ["golden", "bert-squad", "--threads", "1", "--out", "golden"];
-    let (code, shown) = run(&scratch, &with(&args, &settings));
+    let (code, shown) = scratch.golden(&with(&args, &settings));
     assert_eq!(code, 0, "{shown}");
     let kinds = ["keep", "modules", "bert.encoder.layer.1,bert.embeddings", "20MB"];
     let mut programs = Vec::new();
     for (i, kind) in kinds.iter().enumerate() {
         let out = format!("ours-{i}");
         let args = ["execute", "bert-squad", "--golden", "golden", "--out", &out];
-        let (code, shown) = run(&scratch, &[&args[..], &["--remat", kind]].concat());
+        let (code, shown) = scratch.golden(&[&args[..], &["--remat", kind]].concat());
         assert_eq!(code, 0, "{kind} {shown}");
         let read = |out: &str, file: &str| fs::read(scratch.path().join(out).join(file)).unwrap();
         for file in [
@@ -223,7 +205,7 @@ fn what_is_computed_again_has_the_same_bits() {
     }
     assert!(programs[1] != programs[0] && programs[2] != programs[0], "nothing is computed again");
     let args = ["execute", "bert-squad", "--golden", "golden", "--out", "x", "--remat"];
-    let (code, shown) = run(&scratch, &[&args[..], &["bert.decoder"]].concat());
+    let (code, shown) = scratch.golden(&[&args[..], &["bert.decoder"]].concat());
     assert!(code == 2 && shown.contains("no module bert.decoder"), "{code} {shown}");
 
     // Any model alike.
@@ -232,14 +214,14 @@ fn what_is_computed_again_has_the_same_bits() {
     for kind in ["keep", "modules"] {
         let args = ["run", "--model", text(&fixture.model), "--inputs", text(&fixture.inputs)];
         let more = ["--train", "--steps", "2", "--noise", "1", "--threads", "1", "--out", kind];
-        let (code, shown) = run(&scratch, &[&args[..], &more, &["--remat", kind]].concat());
+        let (code, shown) = scratch.golden(&[&args[..], &more, &["--remat", kind]].concat());
         assert_eq!(code, 0, "{kind} {shown}");
         let file = scratch.path().join(kind).join("warpforge/checkpoint.safetensors");
         checkpoints.push(fs::read(file).unwrap());
     }
     assert!(checkpoints[0] == checkpoints[1]);
     let args = ["run", "--model", text(&fixture.model), "--train", "--remat", "12 parrots"];
-    let (code, shown) = run(&scratch, &args);
+    let (code, shown) = scratch.golden(&args);
     assert!(code == 2 && shown.contains("no number of bytes"), "{code} {shown}");
 }
 
@@ -251,15 +233,15 @@ fn speed_is_held_against_the_baseline() {
     let more = ["--train", "--steps", "2", "--noise", "1", "--threads", "1", "--out", "out"];
     let args = [&args[..], &more].concat();
     let baseline = |args: &[&str]| {
-        let (code, shown) = run(&scratch, args);
+        let (code, shown) = scratch.golden(args);
         assert_eq!(code, 0, "{shown}");
-        let report = json(&scratch.path().join("out/report.json"));
+        let report = read_json(&scratch.path().join("out/report.json"));
         let speed = &report["training"]["performance"];
         (speed["ratio"]["value"].clone(), speed["baseline"].clone())
     };
     let (ratio, none) = baseline(&args);
     assert_eq!(none["verdict"], "inconclusive", "{none}");
-    let (code, shown) = run(&scratch, &["baseline", "promote", "out"]);
+    let (code, shown) = scratch.golden(&["baseline", "promote", "out"]);
     assert_eq!(code, 0, "{shown}");
     let (_, held) = baseline(&args);
     assert_eq!(held["baseline"]["ratio"]["value"], ratio, "{held}");
@@ -267,6 +249,6 @@ fn speed_is_held_against_the_baseline() {
     let (_, other) = baseline(&[&args[..], &["--baselines", "none.json"]].concat());
     assert!(other["baseline"].is_null(), "{other}");
     scratch.write("bad.json", "{}");
-    let (code, shown) = run(&scratch, &[&args[..], &["--baselines", "bad.json"]].concat());
+    let (code, shown) = scratch.golden(&[&args[..], &["--baselines", "bad.json"]].concat());
     assert!(code == 2 && shown.contains("bad.json"), "{code} {shown}");
 }

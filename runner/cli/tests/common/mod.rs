@@ -52,6 +52,14 @@ impl Scratch {
         outcome(&mut self.warpforge(args))
     }
 
+    /// The same with libtorch: exit code and everything that was printed.
+    pub fn golden(&self, args: &[&str]) -> (i32, String) {
+        let mut command = self.warpforge(args);
+        command.env("LIBTORCH", repository().join(".libtorch/torch"));
+        let (code, shown, errors) = outcome(&mut command);
+        (code, shown + &errors)
+    }
+
     /// Text with this folder's path, and what differs between machines, taken out.
     pub fn plain(&self, text: &str) -> String {
         text.replace(&self.path().display().to_string(), "[DIR]")
@@ -68,6 +76,17 @@ pub fn outcome(command: &mut Command) -> (i32, String, String) {
 pub fn json(command: &mut Command) -> Json {
     let (_, out, err) = outcome(command);
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}\n{out}\n{err}"))
+}
+
+/// A path as an argument.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of this test's own")
+}
+
+/// The content of a file of JSON.
+pub fn read_json(path: &Path) -> Json {
+    let text = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// One capability's entry in `doctor --json`.

@@ -8,7 +8,6 @@ use rayon::prelude::*;
 const SMALL: usize = 1 << 12;
 
 /// Two matrices to multiply, `m` × `k` and `k` × `n` in row-major order, or their transposes.
-#[derive(Clone, Copy)]
 pub struct Product<'a, T> {
     pub m: usize,
     pub k: usize,

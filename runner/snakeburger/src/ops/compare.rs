@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use rayon::prelude::*;
 
-use super::elementwise::{And, B, Maximum, Minimum, Or, Row};
+use super::elementwise::{And, B, Maximum, Minimum, Or, Row, TASK};
 use super::elementwise_grad::parts;
 use super::{Arity, Check, Count, Fusion, Infer, OpDef, Scalar, Tolerance};
 use crate::build::{Emitter, Fold, V};
@@ -273,9 +273,6 @@ impl OpDef for Select {
 
     derivative!(Rule(derive_select));
 }
-
-/// Elements that one task of a parallel loop takes.
-const TASK: usize = 1 << 14;
 
 /// Writes the elements that are chosen over those that are there.
 fn choose<T: bytemuck::Pod + Send + Sync>(choice: &Tensor, chosen: &Tensor, out: &mut Tensor) {

@@ -262,9 +262,10 @@ pub(crate) fn products<T: Domain>(
     // Either order of a matrix serves the kernel: take the one that moves nothing.
     let order = |batch: &[usize], first: &[usize], second: &[usize]| {
         let transposed = [batch, second, first].concat();
-        match transposed.is_sorted() {
-            true => (transposed, true),
-            false => ([batch, first, second].concat(), false),
+        if transposed.is_sorted() {
+            (transposed, true)
+        } else {
+            ([batch, first, second].concat(), false)
         }
     };
     let (left_order, left_transposed) = order(&left_batch, &left_free, &left_sum);

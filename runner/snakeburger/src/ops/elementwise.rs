@@ -147,7 +147,7 @@ pub(crate) enum Out {
 }
 
 /// Elements that one task of a parallel loop takes.
-const TASK: usize = 1 << 14;
+pub(crate) const TASK: usize = 1 << 14;
 
 /// Everything a row says.
 #[derive(Clone, Copy)]
