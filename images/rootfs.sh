@@ -5,7 +5,8 @@
 #
 # The libraries (by ldd, so the programs must be this machine's), the certificates of public
 # authorities, and a user without rights, by whose name the group is not 0. `/entrypoint` is the
-# first program. Nothing else is in it: no shell, no package manager.
+# first program. Nothing else is in it: no shell, no package manager. Libraries of the folder that
+# WITHOUT names are left out; libtorch's, for one, must keep their places to each other.
 set -eu
 
 root=$1
@@ -14,6 +15,9 @@ mkdir -p "$root/usr/bin" "$root/etc/ssl/certs" "$root/tmp"
 chmod 1777 "$root/tmp"
 
 copy() {
+    if [ -n "${WITHOUT:-}" ]; then
+        case "$(realpath "$1")" in "$(realpath "$WITHOUT")"/*) return ;; esac
+    fi
     mkdir -p "$root$(dirname "$1")"
     # Links are followed: the name that the loader asks for is the one that is there.
     [ -e "$root$1" ] || cp -L "$1" "$root$1"

@@ -22,8 +22,10 @@ fn main() {
         .opt_level(1)
         .define("_GLIBCXX_USE_CXX11_ABI", "1")
         .flag(format!("-isystem{}", include.display()))
+        .flag(format!("-isystem{}", include.join("torch/csrc/api/include").display()))
         .include("shim")
-        .files(["value", "dispatch", "context"].map(|name| format!("shim/{name}.cpp")))
+        .include("shim/gloo")
+        .files(["value", "dispatch", "context", "ranks"].map(|name| format!("shim/{name}.cpp")))
         .compile("golden_shim");
     println!("cargo:rustc-link-search=native={lib}");
     println!("cargo:rustc-link-lib=torch_cpu");

@@ -6,7 +6,12 @@ use std::env;
 
 /// How much to do: `sample` in a plain run, `whole` with `--full`.
 pub fn rounds(sample: usize, whole: usize) -> usize {
-    if env::var_os("WARPFORGE_TEST_FULL").is_some_and(|full| full == "1") { whole } else { sample }
+    if full() { whole } else { sample }
+}
+
+/// Whether this is a `--full` run.
+pub fn full() -> bool {
+    env::var_os("WARPFORGE_TEST_FULL").is_some_and(|full| full == "1")
 }
 
 /// Numbers for one campaign, the same for the same seed and name.

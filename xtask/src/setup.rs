@@ -34,7 +34,7 @@ pub enum What {
     Fixtures,
     /// An S3 server, for tests of the object store
     S3,
-    /// Kubernetes' programs, Helm and promtool, for tests of the operator (takes Go)
+    /// Kubernetes' and a node's programs, Helm, Prometheus, for tests of the operator (takes Go)
     Cluster,
     /// Chromium, for tests of reports (Debian's, if there is none and this is root)
     Browser,

@@ -32,7 +32,8 @@ pub fn quantities(generator: &mut SchemaGenerator) -> Schema {
     map(16, &generator.subschema_for::<crate::quantity::Quantity>())
 }
 
-fn map(count: u32, value: &Schema) -> Schema {
+/// At most so many values.
+pub fn map(count: u32, value: &Schema) -> Schema {
     // OpenAPI in Kubernetes has no bound for keys but a rule.
     json_schema!({
         "type": "object",

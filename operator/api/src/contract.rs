@@ -4,6 +4,7 @@
 
 mod progress;
 mod ranks;
+mod results;
 mod termination;
 
 use schemars::JsonSchema;
@@ -13,6 +14,7 @@ use crate::{Resolved, bounds};
 
 pub use progress::Progress;
 pub use ranks::{Rank, RankMap};
+pub use results::{Figure, PassResults, Results};
 pub use termination::{LONGEST, Termination, Unreadable};
 
 /// The version of all that is here. A pod that finds another one ends with

@@ -27,6 +27,10 @@ pub struct Resolved {
     /// The suite, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<Suite>,
+    /// A program in the place of the model's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub program_uri: Option<String>,
     /// The passes that are computed.
     #[schemars(length(max = 2), extend("x-kubernetes-list-type" = "set"))]
     pub passes: Vec<Pass>,

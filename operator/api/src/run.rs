@@ -47,6 +47,11 @@ pub struct BenchmarkRunSpec {
     /// Run a suite of benchmarks. Exactly one of workload, model and suite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<Suite>,
+    /// A StableHLO program that takes the place of the one that WarpForge makes of the model, as
+    /// `warpforge run --program` takes it: `s3://BUCKET/KEY` or `data://CLAIM/PATH`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024), regex(pattern = bounds::URI))]
+    pub program_uri: Option<String>,
     /// The BenchmarkProfile with defaults, limits and permissions. It is read once: later changes
     /// of it do not reach a run that has been resolved.
     #[serde(default = "default_profile")]
@@ -113,6 +118,7 @@ impl BenchmarkRunSpec {
             workload: None,
             model: None,
             suite: None,
+            program_uri: None,
             profile: default_profile(),
             passes: both_passes(),
             workers: one_cpu(),
@@ -149,6 +155,7 @@ const IMMUTABLE: &[&str] = &[
     "workload",
     "model",
     "suite",
+    "programUri",
     "profile",
     "passes",
     "workers",
@@ -178,6 +185,10 @@ fn rules() -> Value {
         "rule": "!has(self.goldenPolicy) || self.goldenPolicy != 'Skip' || 'Warpforge' in self.passes",
         "message": "goldenPolicy Skip needs the pass Warpforge",
     });
+    let program = json!({
+        "rule": "!has(self.programUri) || (!has(self.suite) && 'Warpforge' in self.passes)",
+        "message": "programUri needs a workload or a model, and the pass Warpforge",
+    });
     // A rule on the field itself would not see that it was added or taken away.
     let immutable = IMMUTABLE.iter().map(|field| {
         json!({
@@ -188,7 +199,7 @@ fn rules() -> Value {
             "message": format!("{field} cannot be changed; make another run"),
         })
     });
-    Value::Array([one_of, only, skip].into_iter().chain(immutable).collect())
+    Value::Array([one_of, only, skip, program].into_iter().chain(immutable).collect())
 }
 
 #[cfg(test)]

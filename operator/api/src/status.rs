@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{GoldenUse, Report};
+use crate::contract::{GoldenUse, Report, Results};
 use crate::data::Pass;
 use crate::{Reason, Resolved, Time, Verdict};
 
@@ -74,6 +74,9 @@ pub struct BenchmarkRunStatus {
     /// The report in the object store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
+    /// What was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<Results>,
     /// The request merged with its profile, taken once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<Resolved>,

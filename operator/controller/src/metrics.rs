@@ -2,24 +2,32 @@
 //! is counted from the cache when it is asked for, so that it is right after a restart too. Every
 //! label has a bounded set of values.
 
+mod results;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{
-    GaugeVec, Histogram, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Histogram, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 use warpforge_operator_api::status::{ConditionType, Phase};
 use warpforge_operator_api::{BenchmarkRun, BenchmarkRunStatus, Reason, Verdict};
 
+use self::results::{Found, Results};
 use crate::cache::Cache;
 use crate::queue::Queue;
 
-/// How many workloads have a label of their own; all further ones share [`OTHER`].
-const MOST_WORKLOADS: usize = 100;
+/// How many values a label has that users choose; all further ones share [`OTHER`].
+const MOST: usize = 100;
 const OTHER: &str = "other";
+
+/// Waits that are told with 0 while there is none, so that a graph has a line and not a gap.
+const WAITS: [Reason; 4] =
+    [Reason::WaitingForProfile, Reason::WaitingForSlot, Reason::WaitingForQueue, Reason::Starting];
+/// The same of errors.
+const ERRORS: [&str; 4] = ["Api", "Refused", "Watch", "Unreadable"];
 
 pub struct Metrics {
     registry: Registry,
@@ -28,13 +36,15 @@ pub struct Metrics {
     verdicts: IntCounterVec,
     reasons: IntCounterVec,
     golden: IntCounterVec,
-    loss: GaugeVec,
+    results: Results,
     last_success: IntGaugeVec,
     reconcile: Histogram,
     errors: IntCounterVec,
     depth: IntGauge,
     leader: IntGauge,
-    workloads: Mutex<HashSet<String>>,
+    workloads: Words,
+    /// What is counted anew for an answer is that answer's alone.
+    answering: Mutex<()>,
 }
 
 impl Metrics {
@@ -53,17 +63,12 @@ impl Metrics {
             let gauge = IntGauge::new(name, help)?;
             put(Box::new(gauge.clone())).map(|()| gauge)
         };
-        let loss = GaugeVec::new(
-            Opts::new("warpforge_result_loss", "The loss that a run of the workload last told."),
-            &["workload", "pass"],
-        )?;
-        put(Box::new(loss.clone()))?;
         let reconcile = Histogram::with_opts(
             HistogramOpts::new("warpforge_reconcile_seconds", "How long it takes to see to a run.")
                 .buckets(vec![0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0]),
         )?;
         put(Box::new(reconcile.clone()))?;
-        Ok(Self {
+        let metrics = Self {
             runs: gauges("warpforge_runs", "Runs by phase.", &["phase"])?,
             waiting: gauges("warpforge_waiting", "Runs that wait, by reason.", &["reason"])?,
             verdicts: counters(
@@ -93,11 +98,19 @@ impl Metrics {
             )?,
             depth: gauge("warpforge_queue_depth", "Runs that wait to be seen to.")?,
             leader: gauge("warpforge_leader", "Whether this replica is the one at work.")?,
-            loss,
+            results: Results::new(&registry)?,
             reconcile,
-            workloads: Mutex::default(),
+            workloads: Words::default(),
+            answering: Mutex::default(),
             registry,
-        })
+        };
+        for kind in ERRORS {
+            metrics.errors.with_label_values(&[kind]);
+        }
+        for result in ["hit", "made"] {
+            metrics.golden.with_label_values(&[result]);
+        }
+        Ok(metrics)
     }
 
     pub fn leads(&self, leads: bool) {
@@ -120,13 +133,6 @@ impl Metrics {
         after: &BenchmarkRunStatus,
     ) {
         let workload = self.workload(run);
-        let loss = after.progress.as_ref().filter(|_| after.progress != before.progress);
-        if let Some(progress) = loss
-            && let Some(loss) = progress.loss.as_ref().and_then(|loss| loss.parse().ok())
-        {
-            let labels = [workload.as_str(), &progress.pass.name().to_lowercase()];
-            self.loss.with_label_values(&labels).set(loss);
-        }
         if after.is_complete() && !before.is_complete() {
             self.ended(&workload, after);
         } else if let Some(ended) = after.attempts.last()
@@ -173,6 +179,7 @@ impl Metrics {
         cache: Option<&Cache>,
         queue: &Queue,
     ) -> Result<String, prometheus::Error> {
+        let _answer = self.answering.lock().unwrap_or_else(PoisonError::into_inner);
         self.depth.set(queue.depth() as i64);
         if let Some(cache) = cache {
             self.count(cache);
@@ -183,7 +190,9 @@ impl Metrics {
     fn count(&self, cache: &Cache) {
         let mut phases: BTreeMap<&str, i64> =
             Phase::ALL.iter().map(|phase| (phase.name(), 0)).collect();
-        let mut waiting: BTreeMap<&str, i64> = BTreeMap::new();
+        let mut waiting: BTreeMap<&str, i64> =
+            WAITS.iter().map(|reason| (reason.family(), 0)).collect();
+        let mut found = Found::default();
         cache.each_run(|run| {
             let status = run.status.as_ref();
             let phase = status.map_or(Phase::default(), |status| status.phase);
@@ -194,8 +203,11 @@ impl Metrics {
             {
                 *waiting.entry(reason.family()).or_default() += 1;
             }
-            self.succeeded(&self.workload(run), status);
+            let workload = self.workload(run);
+            self.succeeded(&workload, status);
+            self.results.find(&mut found, &workload, status);
         });
+        self.results.tell(found);
         for (phase, count) in phases {
             self.runs.with_label_values(&[phase]).set(count);
         }
@@ -205,7 +217,7 @@ impl Metrics {
         }
     }
 
-    /// What is run, as a label: names are the users' to choose, so only so many are told apart.
+    /// What is run, as a label.
     fn workload(&self, run: &BenchmarkRun) -> String {
         let spec = &run.spec;
         let name = match (&spec.workload, &spec.suite) {
@@ -213,15 +225,31 @@ impl Metrics {
             (None, Some(suite)) => format!("suite/{}", suite.name),
             (None, None) => "model".to_owned(),
         };
-        let mut known = self.workloads.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.contains(&name) {
-            name
-        } else if known.len() < MOST_WORKLOADS {
-            known.insert(name.clone());
-            name
-        } else {
-            OTHER.to_owned()
+        let workload = self.workloads.bounded(&name);
+        // From 0: a counter that Prometheus first sees at 1 has never increased.
+        for kind in ["correctness", "performance"] {
+            for verdict in Verdict::ALL {
+                self.verdicts.with_label_values(&[workload.as_str(), kind, verdict.name()]);
+            }
         }
+        workload
+    }
+}
+
+/// Values of a label that are the users' to choose: only so many are told apart.
+#[derive(Default)]
+struct Words(Mutex<HashSet<String>>);
+
+impl Words {
+    fn bounded(&self, word: &str) -> String {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains(word) {
+            if known.len() >= MOST {
+                return OTHER.to_owned();
+            }
+            known.insert(word.to_owned());
+        }
+        word.to_owned()
     }
 }
 
@@ -230,8 +258,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use warpforge_operator_api::BenchmarkRunSpec;
+    use warpforge_operator_api::contract::{self, Figure};
     use warpforge_operator_api::data::Workload;
+    use warpforge_operator_api::{BenchmarkRunSpec, Time};
 
     fn run(workload: &str) -> BenchmarkRun {
         let name = workload.to_owned();
@@ -242,11 +271,51 @@ mod tests {
     #[test]
     fn workloads_beyond_so_many_share_a_label() {
         let metrics = Metrics::new().unwrap();
-        for number in 0..MOST_WORKLOADS {
+        for number in 0..MOST {
             assert_eq!(metrics.workload(&run(&format!("w{number}"))), format!("w{number}"));
         }
         assert_eq!(metrics.workload(&run("one-more")), OTHER);
         assert_eq!(metrics.workload(&run("w7")), "w7");
+    }
+
+    #[test]
+    fn the_latest_run_of_a_workload_is_told() {
+        let metrics = Metrics::new().unwrap();
+        let queue = Arc::new(Queue::default());
+        let mut found = Found::default();
+        let mut ended = |workload: &str, seconds: i64, ratio: f64| {
+            let mut results = contract::Results {
+                hardware: "epyc".into(),
+                ratio: Figure::new(ratio),
+                fallbacks: Some(seconds),
+                ..contract::Results::default()
+            };
+            results.golden.throughput = Figure::new(100.0);
+            results.warpforge.metric("f1", 96.5);
+            let status = BenchmarkRunStatus {
+                completed_at: Some(Time::default().plus(seconds)),
+                results: Some(results),
+                ..BenchmarkRunStatus::default()
+            };
+            metrics.results.find(&mut found, workload, &status);
+        };
+        ended("bert-squad", 20, 0.9);
+        ended("bert-squad", 10, 0.5);
+        ended("llama", 5, 0.7);
+        metrics.results.tell(found);
+        let text = metrics.render(None, &queue).unwrap();
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("result_")).collect();
+        for line in [
+            r#"warpforge_result_ratio{hardware="epyc",workload="bert-squad"} 0.9"#,
+            r#"warpforge_result_ratio{hardware="epyc",workload="llama"} 0.7"#,
+            r#"warpforge_result_fallbacks{workload="bert-squad"} 20"#,
+            r#"warpforge_result_metric{metric="f1",pass="warpforge",workload="llama"} 96.5"#,
+            r#"warpforge_result_throughput{hardware="epyc",pass="golden",workload="llama"} 100"#,
+        ] {
+            assert!(lines.contains(&line), "{line} is not in\n{text}");
+        }
+        metrics.results.tell(Found::default());
+        assert!(!metrics.render(None, &queue).unwrap().contains("epyc"));
     }
 
     #[test]

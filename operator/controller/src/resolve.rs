@@ -6,7 +6,7 @@ mod workers;
 
 use std::fmt;
 
-use warpforge_operator_api::data::{Artifacts, Data, Model, Pass, S3};
+use warpforge_operator_api::data::{Artifacts, Data, Pass, S3};
 use warpforge_operator_api::policy::{GoldenPolicy, Thresholds, Tolerance, Tolerances};
 use warpforge_operator_api::profile::{BenchmarkProfileSpec, Goldens};
 use warpforge_operator_api::resolved::{GoldenPlaces, ProfileRef, Resolved};
@@ -88,9 +88,7 @@ pub fn resolve(
     }
     let data = spec.data.clone().unwrap_or_default();
     check_data(&data, profile, &mut refusals);
-    if let Some(model) = &spec.model {
-        check_model(model, &data, profile, &mut refusals);
-    }
+    check_uris(spec, &data, profile, &mut refusals);
     let artifacts = spec.artifacts.clone().or_else(|| defaults.artifacts.clone());
     if let Some(artifacts) = &spec.artifacts {
         check_store(&artifacts.s3, defaults.artifacts.as_ref(), profile, &mut refusals);
@@ -134,6 +132,7 @@ pub fn resolve(
         workload: spec.workload.clone(),
         model: spec.model.clone(),
         suite: spec.suite.clone(),
+        program_uri: spec.program_uri.clone(),
         passes: passes(&spec.passes, policy, &mut refusals),
         golden_policy: policy,
         goldens: golden_places(namespace, goldens),
@@ -205,10 +204,18 @@ fn check_data(data: &Data, profile: &ProfileSeen, refusals: &mut Refusals) {
     }
 }
 
-fn check_model(model: &Model, data: &Data, profile: &ProfileSeen, refusals: &mut Refusals) {
-    let inputs = model.inputs.iter().flat_map(|inputs| &inputs.uris);
-    let inputs = inputs.map(|uri| ("model.inputs.uris", uri));
-    for (at, uri) in [("model.uri", &model.uri)].into_iter().chain(inputs) {
+fn check_uris(
+    spec: &BenchmarkRunSpec,
+    data: &Data,
+    profile: &ProfileSeen,
+    refusals: &mut Refusals,
+) {
+    let model = spec.model.iter();
+    let inputs = model.clone().flat_map(|model| model.inputs.iter().flat_map(|all| &all.uris));
+    let program = spec.program_uri.iter().map(|uri| ("programUri", uri));
+    let all = model.map(|model| ("model.uri", &model.uri));
+    let all = all.chain(inputs.map(|uri| ("model.inputs.uris", uri))).chain(program);
+    for (at, uri) in all {
         if allow::climbs(uri) {
             refusals.wrong(at, format!("{uri} has a part `.` or `..`, or hides one"));
         } else if let Some(file) = uri.strip_prefix("data://") {

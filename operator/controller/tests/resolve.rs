@@ -224,6 +224,11 @@ const ROWS: &[(Edit, &str)] = &[
         },
         "model.inputs.uris: s3://elsewhere/y is not on the profile's list allowed.uriPrefixes",
     ),
+    (|s| s.program_uri = Some("s3://scratch/step.mlir".into()), "ok"),
+    (
+        |s| s.program_uri = Some("s3://elsewhere/step.mlir".into()),
+        "programUri: s3://elsewhere/step.mlir is not on the profile's list allowed.uriPrefixes",
+    ),
     (
         |s| {
             let secret = SecretKey { name: "root".into(), key: "token".into() };

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    baseline, bundle, compile, completions, config, conformance, data, doctor, hlo, man, model,
-    run, schema, system, validate, workload,
+    agent, baseline, bundle, compile, completions, config, conformance, data, doctor, get, hlo,
+    logs, man, model, report, run, schema, submit, system, validate, watch, workload,
 };
 use crate::settings::{Color, Flag};
 
@@ -30,6 +30,10 @@ Examples:
   Datasets and weights: what there is, and how to get it
     warpforge data list
     warpforge data fetch squad-v1.1
+
+  A run on a Kubernetes cluster, and what became of it
+    warpforge submit --workload bert-squad --wait
+    warpforge get
 
   Which settings are in force, and which file, variable or flag set them:
     warpforge config show
@@ -80,6 +84,10 @@ pub struct Global {
     /// When to colour the output [default: auto, which means on a terminal]
     #[arg(long, value_name = "WHEN", value_enum, global = true)]
     pub color: Option<Color>,
+
+    /// Append a line of JSON to FILE for every stage, for the program that started this one
+    #[arg(long, value_name = "FILE", global = true, hide = true)]
+    pub events: Option<PathBuf>,
 }
 
 /// The verbs.
@@ -98,6 +106,12 @@ pub enum Command {
     Data(data::Args),
     Baseline(baseline::Args),
     Bundle(bundle::Args),
+    Submit(submit::Args),
+    Get(get::Args),
+    Logs(logs::Args),
+    Watch(watch::Args),
+    Report(report::Args),
+    Agent(agent::Args),
     Config(config::Args),
     Completions(completions::Args),
     Man(man::Args),

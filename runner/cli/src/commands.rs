@@ -1,5 +1,6 @@
 //! The verbs: one file each, holding its arguments, its help and what it does.
 
+pub mod agent;
 pub mod baseline;
 pub mod bundle;
 pub mod compile;
@@ -8,17 +9,23 @@ pub mod config;
 pub mod conformance;
 pub mod data;
 pub mod doctor;
+pub mod get;
 pub mod hlo;
+pub mod logs;
 pub mod man;
 pub mod model;
+pub mod report;
 pub mod run;
 pub mod schema;
+pub mod submit;
 pub mod system;
 pub mod training;
 pub mod validate;
+pub mod watch;
 pub mod workload;
 
 use crate::args::{Command, Global};
+use crate::events::Events;
 use crate::exit::Exit;
 use crate::settings::{Configuration, Environment, Settings};
 use crate::ui::Ui;
@@ -27,6 +34,7 @@ use crate::ui::Ui;
 pub struct Context<'a> {
     pub configuration: Configuration,
     pub environment: Environment,
+    pub events: &'a Events,
     pub global: &'a Global,
 }
 
@@ -53,8 +61,14 @@ pub fn needs_configuration(command: &Command) -> bool {
         | Command::Validate(_)
         | Command::Baseline(_)
         | Command::Bundle(_)
+        | Command::Submit(_)
+        | Command::Get(_)
+        | Command::Logs(_)
+        | Command::Watch(_)
+        | Command::Report(_)
         | Command::Config(_) => true,
-        Command::Completions(_) | Command::Man(_) | Command::Schema(_) => false,
+        // A worker has no file of settings, and whatever it finds must end in a message.
+        Command::Agent(_) | Command::Completions(_) | Command::Man(_) | Command::Schema(_) => false,
     }
 }
 
@@ -74,8 +88,19 @@ pub fn run(command: &Command, context: &Context<'_>, ui: &mut Ui) -> anyhow::Res
         Command::Validate(args) => validate::run(args, ui),
         Command::Baseline(args) => baseline::run(args, ui),
         Command::Bundle(args) => bundle::run(args, context, ui),
+        Command::Submit(args) => submit::run(args, context, ui),
+        Command::Get(args) => get::run(args, context, ui),
+        Command::Logs(args) => logs::run(args, context, ui),
+        Command::Watch(args) => watch::run(args, context, ui),
+        Command::Report(args) => report::run(args, context, ui),
+        Command::Agent(args) => agent::run(args, context, ui),
         Command::Completions(args) => completions::run(args, ui),
         Command::Man(args) => man::run(args, ui),
         Command::Schema(args) => schema::run(args, ui),
     }
+}
+
+/// Runs what waits for a network.
+fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
 }

@@ -33,6 +33,15 @@ impl From<Verdict> for Exit {
     }
 }
 
+impl Exit {
+    /// The one that has a code; a code that none has is a defect of ours.
+    pub fn of_code(code: i32) -> Self {
+        let all =
+            [Self::Pass, Self::Fail, Self::Usage, Self::Inconclusive, Self::Skipped, Self::Invalid];
+        all.into_iter().find(|exit| *exit as i32 == code).unwrap_or(Self::Internal)
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

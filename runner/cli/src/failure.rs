@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
+use warpforge_agent::event::Blame;
 
 use crate::exit::Exit;
 use crate::settings::Problems;
@@ -18,17 +19,23 @@ const CYAN: Style = AnsiColor::Cyan.on_default();
 pub struct Misuse {
     pub message: String,
     pub help: String,
+    /// What it is about, where the exit code does not say it.
+    pub blame: Option<Blame>,
     exit: Exit,
 }
 
 impl Misuse {
     pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { message: message.into(), help: help.into(), exit: Exit::Usage }
+        Self { message: message.into(), help: help.into(), blame: None, exit: Exit::Usage }
     }
 
     /// With another exit code than wrong usage has: a network that is away, a file that is wrong.
     pub fn ending(self, exit: Exit) -> Self {
         Self { exit, ..self }
+    }
+
+    pub fn blaming(self, blame: Blame) -> Self {
+        Self { blame: Some(blame), ..self }
     }
 }
 

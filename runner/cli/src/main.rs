@@ -4,8 +4,10 @@
 
 mod app;
 mod args;
+mod cluster;
 mod commands;
 mod doctor;
+mod events;
 mod exit;
 mod failure;
 mod settings;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use common::{Scratch, outcome};
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 23] = [
     "doctor",
     "system",
     "run",
@@ -20,6 +20,12 @@ const VERBS: [&str; 17] = [
     "data",
     "baseline",
     "bundle",
+    "submit",
+    "get",
+    "logs",
+    "watch",
+    "report",
+    "agent",
     "config",
     "completions",
     "man",
@@ -114,7 +120,7 @@ fn manual_pages_exist_for_every_verb() {
     assert!(page.starts_with(".ie") && VERBS.iter().all(|verb| page.contains(verb)), "{page}");
 
     let (code, out, _) = scratch.run(&["man", "--out", "pages"]);
-    assert_eq!((code, out.as_str()), (0, "34 pages written to pages\n"));
+    assert_eq!((code, out.as_str()), (0, "40 pages written to pages\n"));
     for verb in
         VERBS.iter().copied().chain(["config-show", "hlo-check", "hlo-fmt", "hlo-run", "hlo-stats"])
     {
@@ -126,7 +132,7 @@ fn manual_pages_exist_for_every_verb() {
             "page of {verb}:\n{page}"
         );
     }
-    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 34);
+    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 40);
 }
 
 #[test]

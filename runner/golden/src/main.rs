@@ -11,6 +11,7 @@ mod interp;
 mod load;
 mod progress;
 mod random;
+mod ranks;
 mod run;
 mod scalar;
 mod torch;
@@ -21,6 +22,7 @@ mod writes;
 use std::fs::File;
 use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -31,7 +33,15 @@ use rustix::stdio;
 use serde::Deserialize;
 use warpforge_golden_protocol::{Event, Failure, FailureKind, Hello, Request, Task, VERSION};
 
+use crate::ranks::{Next, Ranks};
 use crate::train::Training;
+
+/// What requests leave behind for those after them.
+#[derive(Default)]
+struct State {
+    training: Option<Training>,
+    ranks: Option<Rc<Ranks>>,
+}
 
 fn main() -> anyhow::Result<ExitCode> {
     let mut output = private_output().context("standard output")?;
@@ -51,7 +61,7 @@ fn main() -> anyhow::Result<ExitCode> {
         [file] => {
             let text = std::fs::read_to_string(file);
             let text = text.with_context(|| format!("cannot read {}", file.display()))?;
-            let good = answer(&text, &mut None, &mut output)?;
+            let good = answer(&text, &mut State::default(), &mut output)?;
             Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         _ => anyhow::bail!("usage: warpforge-golden [REQUEST.json | --version]"),
@@ -73,10 +83,10 @@ fn say(output: &mut File, event: &Event) -> anyhow::Result<()> {
 
 fn serve(output: &mut File) -> anyhow::Result<()> {
     let busy = Arc::new(AtomicBool::new(false));
-    let mut session = None;
+    let mut state = State::default();
     for line in requests(Arc::clone(&busy)) {
         busy.store(true, Ordering::SeqCst);
-        answer(&line, &mut session, output)?;
+        answer(&line, &mut state, output)?;
         busy.store(false, Ordering::SeqCst);
     }
     Ok(())
@@ -105,14 +115,14 @@ fn requests(busy: Arc<AtomicBool>) -> Receiver<String> {
 }
 
 /// Answers one request; whether it had a result.
-fn answer(line: &str, session: &mut Option<Training>, output: &mut File) -> anyhow::Result<bool> {
+fn answer(line: &str, state: &mut State, output: &mut File) -> anyhow::Result<bool> {
     let mut broken = None;
     let mut emit = |event: Event| {
         if let Err(error) = say(output, &event) {
             broken.get_or_insert(error);
         }
     };
-    let result = parse(line).and_then(|request| perform(&request.task, session, &mut emit));
+    let result = parse(line).and_then(|request| perform(&request.task, state, &mut emit));
     if let Some(error) = broken {
         return Err(error);
     }
@@ -121,35 +131,53 @@ fn answer(line: &str, session: &mut Option<Training>, output: &mut File) -> anyh
     Ok(good)
 }
 
-fn perform(
-    task: &Task,
-    session: &mut Option<Training>,
-    emit: &mut dyn FnMut(Event),
-) -> Result<Event, Failure> {
+fn perform(task: &Task, state: &mut State, emit: &mut dyn FnMut(Event)) -> Result<Event, Failure> {
     let message = "no model is open for training";
     let closed = || failure::failure(FailureKind::Protocol, message);
     match task {
         Task::Run(run) => return run::run(run, emit).map(Event::Result),
         Task::Open(open) => {
             // The one before frees its memory first.
-            *session = None;
-            let training = session.insert(Training::open(open)?);
-            return Ok(Event::Opened(training.opened()));
+            state.training = None;
+            let training = Training::open(open, state.ranks.clone())?;
+            return Ok(Event::Opened(state.training.insert(training).opened()));
         }
         Task::Close => {
-            *session = None;
+            state.training = None;
             return Ok(Event::Done);
         }
+        Task::Join(_) | Task::Follow | Task::Leave => return together(task, state),
         _ => {}
     }
-    let training = session.as_mut().ok_or_else(closed)?;
+    let training = state.training.as_mut().ok_or_else(closed)?;
     match task {
         Task::Step(step) => training.step(step, emit).map(Event::Stepped),
         Task::Evaluate(evaluate) => training.evaluate(evaluate, emit).map(Event::Evaluated),
         Task::Save { path } => training.save(path).map(|()| Event::Done),
         Task::Restore { path } => training.restore(path).map(|()| Event::Done),
-        Task::Run(_) | Task::Open(_) | Task::Close => Err(failure::internal("answered above")),
+        _ => Err(failure::internal("answered above")),
     }
+}
+
+/// What concerns other ranks.
+fn together(task: &Task, state: &mut State) -> Result<Event, Failure> {
+    if let Task::Join(join) = task {
+        state.ranks = None;
+        state.ranks = Some(Rc::new(Ranks::join(join)?));
+        return Ok(Event::Done);
+    }
+    let alone = || failure::failure(FailureKind::Protocol, "there are no other ranks");
+    let ranks = state.ranks.clone().ok_or_else(alone)?;
+    if *task == Task::Follow {
+        return train::follow(&ranks, state.training.as_mut()).map(Event::Ordered);
+    }
+    if ranks.leads() {
+        ranks.lead(Next::End)?;
+        ranks.part()?;
+    }
+    state.training = None;
+    state.ranks = None;
+    Ok(Event::Done)
 }
 
 fn parse(line: &str) -> Result<Request, Failure> {

@@ -44,8 +44,8 @@ fn numbers() -> impl Strategy<Value = Vec<i64>> {
 
 /// A tensor's type: `2x3xELEM`, or of another element.
 fn ty(dims: &[usize], elem: &str) -> String {
-    let dims: String = dims.iter().map(|dim| format!("{dim}x")).collect();
-    format!("tensor<{dims}{elem}>")
+    let parts: Vec<String> = dims.iter().map(usize::to_string).chain([elem.to_owned()]).collect();
+    format!("tensor<{}>", parts.join("x"))
 }
 
 fn config() -> ProptestConfig {
@@ -133,6 +133,8 @@ proptest! {
     }
 }
 
+type Two = fn(f64, f64) -> f64;
+
 /// What rounding, signs and what is no number come to: an f32 loop gives what f64 gives, rounded
 /// once.
 #[test]
@@ -157,7 +159,6 @@ fn every_kind_of_number_is_rounded_once() {
     ];
     let pairs: Vec<(f32, f32)> =
         edges.iter().flat_map(|x| edges.iter().map(move |y| (*x, *y))).collect();
-    type Two = fn(f64, f64) -> f64;
     let functions: [(&str, Two); 6] = [
         ("add %x, %y", |x, y| x + y),
         ("subtract %x, %y", |x, y| x - y),

@@ -84,7 +84,7 @@ impl BundleError {
         }
     }
 
-    fn disk(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn disk(path: &Path) -> impl FnOnce(io::Error) -> Self {
         |source| Self::Disk { path: path.to_owned(), source }
     }
 }
@@ -135,7 +135,30 @@ impl ArtifactStore {
         }
         match self {
             Self::Folder(folder) => folder.put(name, from, &manifest, watch)?,
-            Self::Bucket(bucket) => bucket.put(name, from, &manifest, watch).await?,
+            Self::Bucket(bucket) => bucket.put(name, from, &manifest, true, watch).await?,
+        }
+        Ok(manifest)
+    }
+
+    /// Stores the files of a folder in the place of whatever has the name. In between there is no
+    /// bundle; one who reads the old one meanwhile finds files that are not those it was told of.
+    pub async fn replace(
+        &self,
+        name: &str,
+        from: &Path,
+        watch: Watch<'_>,
+    ) -> Result<Manifest, BundleError> {
+        check_name(name)?;
+        let manifest = Manifest::of(from)?;
+        match self {
+            Self::Folder(folder) => {
+                folder.remove(name)?;
+                folder.put(name, from, &manifest, watch)?;
+            }
+            Self::Bucket(bucket) => {
+                bucket.disown(name).await?;
+                bucket.put(name, from, &manifest, false, watch).await?;
+            }
         }
         Ok(manifest)
     }
@@ -279,7 +302,13 @@ impl Manifest {
 }
 
 impl Entry {
-    fn compare(&self, name: &str, file: &str, sha256: &str, size: u64) -> Result<(), BundleError> {
+    pub(crate) fn compare(
+        &self,
+        name: &str,
+        file: &str,
+        sha256: &str,
+        size: u64,
+    ) -> Result<(), BundleError> {
         let why = if size != self.size {
             format!("it has {size} bytes and not {}", self.size)
         } else if sha256 != self.sha256 {

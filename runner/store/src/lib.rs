@@ -14,6 +14,7 @@ mod download;
 mod error;
 mod http;
 pub mod licence;
+mod object;
 mod object_store;
 mod places;
 mod settings;

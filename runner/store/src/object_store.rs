@@ -27,7 +27,7 @@ impl ObjectStore {
     }
 
     /// A client for moving data: each attempt has its own limit, and several are made.
-    pub(crate) fn patient(settings: Settings, credentials: Credentials) -> Self {
+    pub fn patient(settings: Settings, credentials: Credentials) -> Self {
         let limit = Duration::from_mins(2);
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(Duration::from_secs(10))

@@ -13,7 +13,7 @@ use std::thread;
 use common::s3::{READER, S3, WRITER, credentials};
 use common::{Reply, Server, block_on, content};
 use tempfile::TempDir;
-use warpforge_store::{ArtifactStore, BundleError, Error, Location, Settings};
+use warpforge_store::{ArtifactStore, BundleError, Error, Location, ObjectStore, Settings};
 
 /// More than one part.
 const LARGE: usize = 33 << 20;
@@ -222,4 +222,64 @@ fn an_upload_that_is_cut_off_leaves_no_bundle_and_can_be_gone_on_with() {
     assert!(matches!(block_on(store.manifest("a")), Err(BundleError::Absent { .. })));
     put(&store, "a", from.path()).unwrap();
     block_on(store.verify("a", &mut |_| {})).unwrap();
+}
+
+#[test]
+fn a_bundle_takes_the_place_of_another_even_where_its_files_lie_about_themselves() {
+    let (first, second) = (bundle(10), bundle(20));
+    let folder = TempDir::new().unwrap();
+    let bucket = ArtifactStore::open(s3().location("nightly", "replaced", WRITER));
+    for store in [ArtifactStore::open(Location::Folder(folder.path().join("kept"))), bucket] {
+        let replace = |from: &Path| block_on(store.replace("a", from, &mut |_| {})).unwrap();
+        let back = TempDir::new().unwrap();
+        replace(first.path());
+        replace(second.path());
+        get(&store, "a", &back.path().join("b")).unwrap();
+        assert_same(second.path(), &back.path().join("b"));
+    }
+    // Of the right size and with the right digest beside it, but not what it says.
+    let name = "golden/outputs.safetensors";
+    let (bytes, client) = (fs::read(second.path().join(name)).unwrap(), s3().client(WRITER));
+    let put = client.put_object().bucket("nightly").key(format!("replaced/a/{name}"));
+    let put = put.metadata("sha256", common::sha256(&bytes)).body(vec![0; bytes.len()].into());
+    block_on(put.send()).unwrap();
+    let store = ArtifactStore::open(s3().location("nightly", "replaced", WRITER));
+    assert!(block_on(store.verify("a", &mut |_| {})).is_err());
+    block_on(store.replace("a", second.path(), &mut |_| {})).unwrap();
+    block_on(store.verify("a", &mut |_| {})).unwrap();
+}
+
+#[test]
+fn a_single_object_is_brought_whole_or_not_at_all() {
+    let (folder, client) = (TempDir::new().unwrap(), s3().client(WRITER));
+    let bytes = content(3, 300_000);
+    let key = |name: &str| format!("single/{name}");
+    for (name, digest) in
+        [("right", Some(common::sha256(&bytes))), ("plain", None), ("wrong", Some("00".to_owned()))]
+    {
+        let put = client.put_object().bucket("nightly").key(key(name)).body(bytes.clone().into());
+        let put = put.set_metadata(digest.map(|digest| [("sha256".to_owned(), digest)].into()));
+        block_on(put.send()).unwrap();
+    }
+    let store = ObjectStore::patient(s3().settings("nightly"), credentials(WRITER));
+    let fetch = |name: &str| {
+        let to = folder.path().join(name);
+        (block_on(store.fetch(&key(name), &to, &mut |_| {})), fs::read(to).ok())
+    };
+    for name in ["right", "plain"] {
+        let (entry, found) = fetch(name);
+        assert_eq!((entry.unwrap().sha256, found), (common::sha256(&bytes), Some(bytes.clone())));
+    }
+    let (error, found) = fetch("wrong");
+    assert!(matches!(error, Err(BundleError::Wrong { .. })) && found.is_none(), "{error:?}");
+    let (error, found) = fetch("absent");
+    let absent = matches!(error, Err(BundleError::Store(Error::NoSuchObject { .. })));
+    assert!(absent && found.is_none(), "{error:?}");
+    // Whether anything can be written.
+    block_on(store.try_write(&key("try"))).unwrap();
+    let head = client.head_object().bucket("nightly").key(key("try"));
+    assert!(block_on(head.send()).is_err());
+    let reader = ObjectStore::patient(s3().settings("nightly"), credentials(READER));
+    let refused = block_on(reader.try_write(&key("try")));
+    assert!(matches!(refused, Err(Error::AccessDenied { .. })), "{refused:?}");
 }

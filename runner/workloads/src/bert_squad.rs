@@ -122,6 +122,7 @@ impl Workload {
             deadline: Some(deadline),
             remat,
             libtorch: machine.libtorch,
+            rank: None,
         };
         let attributions = data::attributions(config);
         Ok(Self { config: config.clone(), plan, task, attributions })
@@ -139,7 +140,7 @@ fn recipe_of(config: &Config, steps: u32, parameters: &[String]) -> Recipe {
         schedule: Schedule::Linear { warmup, total: steps.max(warmup + 1) },
         no_decay: parameters.iter().filter(|name| !decays(name)).cloned().collect(),
         clip_norm: config.clip_norm,
-        accumulation: config.accumulation,
+        accumulation: config.micro_batches(),
         ..Recipe::new(Optimizer::AdamW(adam), config.learning_rate)
     }
 }
@@ -249,7 +250,7 @@ impl Squad {
             length: lengths.max_length,
             seed: config.seed,
             batch_size: config.batch_size as usize,
-            accumulation: config.accumulation,
+            accumulation: config.micro_batches(),
             evaluation_batch_size: config.evaluation_batch_size as usize,
             inputs,
             logits: [start.clone(), end.clone()],
@@ -260,7 +261,7 @@ impl Squad {
     /// How many steps the epochs take, the last one whole.
     fn steps(&self, config: &Config) -> u32 {
         let samples = self.train.len() as f64 * config.epochs;
-        let size = f64::from(config.batch_size) * f64::from(config.accumulation);
+        let size = f64::from(config.batch_size) * f64::from(config.micro_batches());
         (samples / size).ceil().max(1.0) as u32
     }
 

@@ -12,6 +12,7 @@ pub mod given;
 pub mod golden;
 pub mod measure;
 pub mod progress;
+pub mod ranks;
 pub mod remat;
 pub mod stepper;
 
@@ -59,6 +60,8 @@ pub struct Plan {
     /// What Pass 2 computes again on the way back instead of keeping it.
     pub remat: Remat,
     pub libtorch: protocol::Search,
+    /// Which part of golden's pass this process has, where several share it.
+    pub rank: Option<ranks::Rank>,
 }
 
 /// What a request to golden may take after the run's time is up: a step that has begun is

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{GoldenUse, Report, VERSION};
+use crate::contract::{GoldenUse, Report, Results, VERSION};
 use crate::data::Pass;
 use crate::status::cut;
 use crate::{Reason, Verdict};
@@ -38,6 +38,9 @@ pub struct Termination {
     pub golden: Option<GoldenUse>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
+    /// Left out where an address takes all the room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<Results>,
 }
 
 /// Why a termination message cannot be used.
@@ -97,17 +100,22 @@ impl Termination {
             pass: None,
             golden: None,
             report: None,
+            results: None,
         }
     }
 
     /// At most [`LONGEST`] bytes of JSON. What is too long is cut in the message for people, never
-    /// in the JSON; an address beyond all use is left out, and the message says so.
+    /// in the JSON; an address beyond all use is left out, and the message says so; figures that
+    /// have no room beside an address are in the report alone.
     pub fn to_json(&self) -> String {
         let mut bounded = self.clone();
         bounded.reason = cut(&self.reason, 64);
         if bounded.report.as_ref().is_some_and(|report| !fits(report)) {
             bounded.report = None;
             bounded.message = format!("(the report's address is too long) {}", self.message);
+        }
+        if length(&bounded.report) + length(&bounded.results) > LONGEST_URI + 640 {
+            bounded.results = None;
         }
         let mut most = bounded.message.chars().count().min(LONGEST);
         loop {
@@ -163,13 +171,17 @@ impl Termination {
 }
 
 fn fits(report: &Report) -> bool {
-    let text = serde_json::to_string(report).unwrap_or_default();
-    text.len() <= LONGEST_URI + 128 && report.uri.len() <= LONGEST_URI
+    length(report) <= LONGEST_URI + 128 && report.uri.len() <= LONGEST_URI
+}
+
+fn length(part: &impl Serialize) -> usize {
+    serde_json::to_string(part).unwrap_or_default().len()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::{Figure, PassResults};
 
     fn report(uri: &str) -> Report {
         Report { uri: uri.to_owned(), sha256: "0".repeat(64) }
@@ -188,6 +200,39 @@ mod tests {
             assert_eq!(read.correctness, Some(Verdict::Fail));
             assert_eq!(read.report, message.report);
             assert!(read.message.ends_with('…'));
+        }
+    }
+
+    #[test]
+    fn figures_go_where_an_address_leaves_room() {
+        let mut pass = PassResults {
+            throughput: Figure::new(-1.234_56e-300),
+            loss: Figure::new(-1.234_56e-300),
+            power_watts: Figure::new(-1.234_56e-300),
+            ..PassResults::default()
+        };
+        for number in 0..4 {
+            pass.metric(&format!("{number}{}", "m".repeat(31)), -1.234_56e-300);
+        }
+        let full = Results {
+            hardware: "h".repeat(63),
+            golden: pass.clone(),
+            warpforge: pass,
+            ratio: Figure::new(-1.234_56e-300),
+            worst_error: Figure::new(-1.234_56e-300),
+            fallbacks: Some(i64::MAX),
+        };
+        for (characters, kept) in [(600, true), (1000, false)] {
+            let mut message = Termination::verdict(Verdict::Fail, &"R".repeat(64), &"x".repeat(99));
+            message.performance = Some(Verdict::Inconclusive);
+            message.golden = Some(GoldenUse::Reused);
+            message.report = Some(report(&"k".repeat(characters)));
+            message.results = Some(full.clone());
+            let text = message.to_json();
+            assert!(text.len() <= LONGEST, "{} bytes", text.len());
+            let read = Termination::of_exit(&text, 1).unwrap();
+            assert_eq!(read.report, message.report);
+            assert_eq!(read.results.is_some(), kept, "{characters}: {}", text.len());
         }
     }
 

@@ -223,6 +223,7 @@ impl<'a> Change<'a> {
     pub fn evidence(&mut self, message: &Termination) {
         self.status.performance = message.performance;
         self.status.report.clone_from(&message.report);
+        self.status.results.clone_from(&message.results);
     }
 
     fn finish(&mut self, correctness: Verdict, exit_code: i32, reason: &str, message: &str) {

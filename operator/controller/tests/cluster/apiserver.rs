@@ -1,29 +1,23 @@
 //! A real API server with its store and the Job controller, without any node: what a kubelet would
 //! say of pods, the tests say. One serves all tests of a process, and ends with it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use serde_json::json;
+use kube::{Api, Client};
+use warpforge_test_kubernetes::kubeconfig::{self, User};
+use warpforge_test_kubernetes::part::Part;
+use warpforge_test_kubernetes::{keys, part};
 
 /// How long all of it may take to come up on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
-const TOKEN: &str = "a-token-of-the-tests";
-
-/// Ends with its standard input, so that nothing outlives the test however it ends.
-const LEASH: &str = "folder=$1; shift; \"$@\" & child=$!; \
-                     read -r _; kill -9 $child; wait $child 2>/dev/null; rm -rf \"$folder\"";
 
 pub struct Server {
     pub kubeconfig: PathBuf,
@@ -54,61 +48,22 @@ fn program() -> Option<PathBuf> {
     program.is_file().then_some(program)
 }
 
-/// A running program.
-struct Part {
-    name: &'static str,
-    child: Child,
-    log: PathBuf,
-}
-
-impl Part {
-    fn start(program: &Path, folder: &Path, name: &'static str, arguments: &[String]) -> Self {
-        let log = folder.join(format!("{name}.log"));
-        let out = File::create(&log).unwrap();
-        let child = Command::new("sh")
-            .args(["-c", LEASH, "sh"])
-            .arg(folder)
-            .arg(program)
-            .arg(name)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(out.try_clone().unwrap())
-            .stderr(out)
-            .spawn()
-            .unwrap();
-        Self { name, child, log }
-    }
-
-    fn last_words(&self) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<_> = text.lines().collect();
-        format!("{}:\n{}\n", self.name, lines[lines.len().saturating_sub(20)..].join("\n"))
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
-}
-
 impl Server {
     fn start(program: &Path) -> Self {
         // What is kept for the whole process is never dropped; the programs' leashes remove it.
         let folder = tempfile::tempdir().unwrap().keep();
         let path = folder.as_path();
-        keys(path);
+        keys::write(path, &[]).unwrap();
         let [store, peers, port] = ports();
         let file = |name: &str| path.join(name).display().to_string();
         let url = |port: u16| format!("http://127.0.0.1:{port}");
-        fs::write(path.join("tokens.csv"), format!("{TOKEN},admin,admin,\"system:masters\"\n"))
-            .unwrap();
+        let users = [User::admin()];
+        fs::write(path.join("tokens.csv"), kubeconfig::tokens(&users)).unwrap();
         let kubeconfig = path.join("kubeconfig");
-        fs::write(&kubeconfig, kubeconfig_text(port, &file("ca.crt"))).unwrap();
+        let address = format!("https://127.0.0.1:{port}");
+        kubeconfig::write(&kubeconfig, &address, &path.join("ca.crt"), &users[0]).unwrap();
 
-        let mut parts =
-            vec![Part::start(program, path, "etcd", &[file("etcd"), url(store), url(peers)])];
+        let mut parts = vec![start(program, path, "etcd", &[file("etcd"), url(store), url(peers)])];
         let flags = [
             format!("--etcd-servers={}", url(store)),
             format!("--secure-port={port}"),
@@ -125,7 +80,7 @@ impl Server {
             "--authorization-mode=RBAC".to_owned(),
             format!("--token-auth-file={}", file("tokens.csv")),
         ];
-        parts.push(Part::start(program, path, "apiserver", &flags));
+        parts.push(start(program, path, "apiserver", &flags));
         let flags = [
             format!("--kubeconfig={}", kubeconfig.display()),
             "--leader-elect=false".to_owned(),
@@ -143,17 +98,13 @@ impl Server {
         let mut server = Self { kubeconfig, folder: folder.clone(), parts };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(server.settle());
-        let manager = Part::start(program, &server.folder, "controller-manager", &flags);
+        let manager = start(program, &server.folder, "controller-manager", &flags);
         server.parts.push(manager);
         server
     }
 
     pub async fn client(&self) -> Client {
-        let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-            .await
-            .unwrap();
-        Client::try_from(config).unwrap()
+        kubeconfig::client(&self.kubeconfig).await.unwrap()
     }
 
     /// Waits for the API server, and installs the definitions as the operator prints them.
@@ -190,43 +141,14 @@ pub fn established(crd: &CustomResourceDefinition) -> bool {
     met.any(|condition| condition.type_ == "Established")
 }
 
-/// An authority, the server's certificate of it, and a key that tokens are signed with.
-fn keys(folder: &Path) {
-    let authority_key = KeyPair::generate().unwrap();
-    let mut authority = CertificateParams::default();
-    authority.distinguished_name.push(DnType::CommonName, "tests");
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let certificate = authority.self_signed(&authority_key).unwrap();
-    fs::write(folder.join("ca.crt"), certificate.pem()).unwrap();
-    let issuer = Issuer::new(authority, authority_key);
-    let names = ["127.0.0.1", "localhost", "10.96.0.1", "kubernetes.default.svc"];
-    let mut leaf = CertificateParams::new(names.map(str::to_owned)).unwrap();
-    leaf.distinguished_name.push(DnType::CommonName, "apiserver");
-    let key = KeyPair::generate().unwrap();
-    let certificate = leaf.signed_by(&key, &issuer).unwrap();
-    fs::write(folder.join("server.crt"), certificate.pem()).unwrap();
-    fs::write(folder.join("server.key"), key.serialize_pem()).unwrap();
-    let accounts = KeyPair::generate().unwrap();
-    fs::write(folder.join("accounts.key"), accounts.serialize_pem()).unwrap();
-    fs::write(folder.join("accounts.pub"), accounts.public_key_pem()).unwrap();
-}
-
-fn kubeconfig_text(port: u16, authority: &str) -> String {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{ "name": "c", "cluster": {
-            "server": format!("https://127.0.0.1:{port}"), "certificate-authority": authority,
-        }}],
-        "users": [{ "name": "u", "user": { "token": TOKEN } }],
-        "contexts": [{ "name": "x", "context": { "cluster": "c", "user": "u" } }],
-        "current-context": "x",
-    })
-    .to_string()
+/// Starts one of the programs; the last to end removes the folder.
+fn start(program: &Path, folder: &Path, name: &str, arguments: &[String]) -> Part {
+    let mut command = Command::new(program);
+    command.arg(name).args(arguments);
+    Part::start_over(&command, folder, name, Some(folder)).unwrap()
 }
 
 /// Ports that nobody uses, at least not now.
 pub fn ports<const COUNT: usize>() -> [u16; COUNT] {
-    let listeners = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+    part::ports().unwrap()
 }

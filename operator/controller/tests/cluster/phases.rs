@@ -12,7 +12,9 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::ResourceExt as _;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use serde_json::json;
-use warpforge_operator_api::contract::{GoldenUse, HTTP_PORT, Progress, Report, Termination};
+use warpforge_operator_api::contract::{
+    Figure, GoldenUse, HTTP_PORT, Progress, Report, Results, Termination,
+};
 use warpforge_operator_api::data::Pass;
 use warpforge_operator_api::policy::{FailureAction, FailureMatch, FailureRule, Ttl};
 use warpforge_operator_api::status::{ConditionType, Phase};
@@ -54,6 +56,7 @@ fn a_run_goes_through_its_phases_and_leaves_nothing_but_its_verdict() {
             performance: Some(Verdict::Inconclusive),
             golden: Some(GoldenUse::Made),
             report: Some(Report { uri: "s3://b/report.json".into(), sha256: "0".repeat(64) }),
+            results: Some(Results { ratio: Figure::new(0.75), ..Results::default() }),
             ..Termination::verdict(Verdict::Pass, "Agrees", "all 12 tensors agree")
         };
         scene.ends(&pods[0], 0, &message.to_json()).await;
@@ -62,6 +65,10 @@ fn a_run_goes_through_its_phases_and_leaves_nothing_but_its_verdict() {
         assert_eq!(status.performance, Some(Verdict::Inconclusive));
         assert_eq!(status.exit_code, Some(0));
         assert_eq!(status.report, message.report);
+        assert_eq!(status.results, message.results);
+        let metrics = operator.metrics().await;
+        let line = "warpforge_result_ratio{hardware=\"\",workload=\"bert-squad\"} 0.75";
+        assert!(metrics.contains(line), "{metrics}");
         until("all children to go", async || children(&scene).await.is_empty().then_some(())).await;
 
         // One write for each step, and none after the last.

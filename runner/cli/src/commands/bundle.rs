@@ -171,7 +171,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
 }
 
 /// The address, unless it is none or holds what should not be shown.
-fn address(text: &str) -> anyhow::Result<String> {
+pub(super) fn address(text: &str) -> anyhow::Result<String> {
     crate::settings::endpoint(text).map_err(|found| {
         let help = "give an address such as https://s3.example.com:9000";
         Misuse::new(format!("--endpoint is {found}"), help).into()
@@ -193,7 +193,7 @@ fn own_name(folder: &Path) -> anyhow::Result<String> {
 }
 
 /// An error as a person is told it, with the exit code it has.
-fn explain(error: &BundleError) -> Misuse {
+pub(super) fn explain(error: &BundleError) -> Misuse {
     let exit = match error {
         BundleError::Wrong { .. } | BundleError::Store(Error::Damaged { .. }) => Exit::Fail,
         BundleError::Absent { .. } => Exit::Skipped,

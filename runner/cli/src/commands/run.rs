@@ -1,11 +1,13 @@
 //! `warpforge run`: a model in both passes, compared, with a verdict.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
+use warpforge_agent::event::Blame;
 use warpforge_bench::system::snapshot;
-use warpforge_golden_protocol::{Device, Search};
+use warpforge_golden_protocol::{self as protocol, Device, FailureKind, Search};
 use warpforge_parity::judge::Settings;
 use warpforge_parity::report::Report;
 use warpforge_parity::training::TrainingSettings;
@@ -16,7 +18,7 @@ use super::model::Given;
 use super::training::Training;
 use super::validate::training::baselines;
 use super::validate::{show, tolerances};
-use super::workload::{self, Common, Name, WorkloadOptions};
+use super::workload::{self, Common, GoldenPart, Name, Part, WorkloadOptions};
 use crate::exit::Exit;
 use crate::failure::Misuse;
 use crate::ui::{BOLD, Ui};
@@ -98,6 +100,10 @@ pub struct Args {
     #[arg(long)]
     fail_on_performance: bool,
 
+    /// The least throughput of a training as a multiple of golden's, such as 0.85
+    #[arg(long, value_name = "RATIO")]
+    minimum_ratio: Option<f64>,
+
     /// Change a tolerance, such as rtol=1e-4 or activations.atol=1e-6
     #[arg(long = "tolerance", value_name = "KEY=VALUE")]
     tolerances: Vec<String>,
@@ -114,6 +120,9 @@ pub struct Args {
 
     #[command(flatten)]
     options: WorkloadOptions,
+
+    #[command(flatten)]
+    golden: GoldenPart,
 }
 
 pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
@@ -136,6 +145,9 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
             remat: args.remat.as_deref(),
             baselines: baselines(&args.baselines)?,
             fail_on_performance: args.fail_on_performance,
+            minimum_ratio: args.minimum_ratio,
+            golden: args.golden.part(),
+            events: context.events,
         };
         return match (args.workload, &args.model) {
             (Some(Name::BertSquad), model) => {
@@ -148,6 +160,10 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
         };
     }
     let Some(model) = &args.model else { return Ok(Exit::Usage) };
+    if args.minimum_ratio.is_some() || args.golden.part() != Part::All {
+        let problem = "a forward run's speed is not judged, and its golden has no key".to_owned();
+        return Err(Misuse::new(problem, "train the model with --train").into());
+    }
     let inputs = match &args.inputs[..] {
         [] => None,
         [one] => Some(one.clone()),
@@ -175,7 +191,10 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
     };
     let bar = progress(ui);
     let system = serde_json::to_value(snapshot()).ok();
-    let report = forward::run(&request, system, &mut |stage| show_stage(&bar, &stage));
+    let report = forward::run(&request, system, &mut |stage| {
+        context.events.forward(&stage);
+        show_stage(&bar, &stage);
+    });
     bar.finish_and_clear();
     let report = report.map_err(explain)?;
     show(&report, args, ui)?;
@@ -210,11 +229,18 @@ pub(super) fn explain(error: warpforge_workloads::Error) -> anyhow::Error {
     let help = match &error {
         E::Deadline { .. } => {
             let help = "what was done is kept: the same command goes on from there";
-            return Misuse::new(error.to_string(), help).ending(Exit::Inconclusive).into();
+            let late = Misuse::new(error.to_string(), help).blaming(Blame::Deadline);
+            return late.ending(Exit::Inconclusive).into();
         }
         E::Model(_) => "docs/exporting.md shows how a model is exported",
         E::Lower(warpforge_snakegrinder::Error::Wrong(_))
         | E::Step(warpforge_compiler::StepError::Wrong(_)) => return error.into(),
+        E::Golden(protocol::Error::Failed(failure)) if failure.kind == FailureKind::Peer => {
+            let help = "see what the other ranks say; started again, all go on from the last \
+                        checkpoint";
+            let lost = Misuse::new(error.to_string(), help).blaming(Blame::Peer);
+            return lost.ending(Exit::Inconclusive).into();
+        }
         E::Golden(golden) => match golden_help(golden) {
             Some(help) => help,
             None => return error.into(),
@@ -225,6 +251,10 @@ pub(super) fn explain(error: warpforge_workloads::Error) -> anyhow::Error {
         E::Squad(_) => "docs/workloads.md says what the data look like",
         E::Program(_) => "`warpforge hlo check` lists every problem of a program",
         E::File { .. } | E::Tensors(_) => "give tensors as safetensors files that are whole",
+        E::Io { source, .. } if source.kind() == ErrorKind::StorageFull => {
+            let help = "make room, or name a folder on another disk";
+            return Misuse::new(error.to_string(), help).blaming(Blame::Disk).into();
+        }
         E::Io { .. } | E::Bundle(_) => "name files that can be read and a folder to write to",
     };
     Misuse::new(error.to_string(), help).into()
@@ -245,7 +275,11 @@ fn golden_help(error: &warpforge_golden_protocol::Error) -> Option<&'static str>
             "`warpforge doctor` says which devices can be used; name one with --golden-device"
         }
         K::Op => "the model itself fails in PyTorch on these inputs: give others with --inputs",
-        K::Protocol | K::Io | K::Internal => return None,
+        K::Ranks => {
+            "start every rank with the same command and its own --rank, at an address of rank 0 \
+             that is free"
+        }
+        K::Peer | K::Protocol | K::Io | K::Internal => return None,
     })
 }
 

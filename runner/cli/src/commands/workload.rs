@@ -1,6 +1,8 @@
 //! Trainings in both passes: a workload of ours or any model, whole (`warpforge run`) or pass by
 //! pass (`warpforge golden`, `warpforge execute`).
 
+mod part;
+mod ranks;
 mod sources;
 
 use std::fmt::Write as _;
@@ -11,6 +13,7 @@ use clap::ValueEnum;
 use indicatif::ProgressBar;
 use warpforge_bench::system::snapshot;
 use warpforge_golden_protocol::{Device, Search};
+use warpforge_parity::bundle::GOLDEN;
 use warpforge_parity::performance::Baselines;
 use warpforge_parity::training::TrainingSettings;
 use warpforge_parity::verdict::Verdict;
@@ -19,11 +22,14 @@ use warpforge_workloads::bert_squad::{self, Config, Machine, Preset, Workload};
 use warpforge_workloads::training::both::{self, Request, RunFile};
 use warpforge_workloads::training::{Deadline, Noise, Plan, Stage, given, remat, spread};
 
+pub use part::{GoldenPart, Part};
+
 use super::Context;
 use super::model::Given;
 use super::run::{explain, libtorch, processors, progress, weights};
 use super::training::Training;
 use super::validate::training as shown;
+use crate::events::Events;
 use crate::exit::Exit;
 use crate::failure::Misuse;
 use crate::ui::Ui;
@@ -109,6 +115,9 @@ pub struct Common<'a> {
     pub remat: Option<&'a str>,
     pub baselines: Baselines,
     pub fail_on_performance: bool,
+    pub minimum_ratio: Option<f64>,
+    pub golden: Part,
+    pub events: &'a Events,
 }
 
 /// Run golden's pass of a workload alone
@@ -117,6 +126,8 @@ pub struct Common<'a> {
 Examples:
   warpforge golden bert-squad --out golden/
   warpforge golden bert-squad --preset full --model bert-large/ --data squad/ --epochs 2 --batch-size 8 --out golden/
+  warpforge golden bert-squad --ranks 2 --rank 0 --rendezvous 10.0.0.1:29500 --out golden/
+  warpforge golden bert-squad --ranks 2 --rank 1 --rendezvous 10.0.0.1:29500 --out golden/
 
 A golden that is cut off goes on from its last checkpoint when it is started again.")]
 pub struct GoldenArgs {
@@ -165,6 +176,13 @@ pub struct GoldenArgs {
     /// The folder for golden's results
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+
+    #[command(flatten)]
+    ranks: ranks::RankOptions,
+
+    /// Say the key that golden would have, and stop
+    #[arg(long, hide = true)]
+    golden_key: bool,
 }
 
 /// Run WarpForge's pass of a workload alone, beside golden's results
@@ -249,6 +267,9 @@ pub fn run(
     }
     config.data = options.data.clone().or(config.data);
     config.model = model.map(Path::to_owned).or(config.model);
+    if let Some(ratio) = common.minimum_ratio {
+        config.throughput_delta = 1.0 - ratio;
+    }
     config.wall_limit_seconds = common.limit.unwrap_or(config.wall_limit_seconds);
     if let Some(remat) = common.remat {
         remat.clone_into(&mut config.remat);
@@ -262,7 +283,7 @@ pub fn run(
         "bert-squad, preset {}: {} steps of {} windows, {} questions",
         config.preset.name(),
         workload.plan.steps,
-        config.batch_size * config.accumulation,
+        config.batch_size * config.micro_batches(),
         workload.task.questions(),
     ))?;
     let mut request = request_of(&workload);
@@ -270,7 +291,8 @@ pub fn run(
     request.settings = common.settings;
     request.refresh = options.refresh_golden;
     request.baselines = common.baselines;
-    finish(&request, common.out, common.fail_on_performance, ui)
+    let rest = (common.fail_on_performance, common.golden, common.events);
+    finish(&request, common.out, rest, ui)
 }
 
 /// The workload with its data and weights found, checked and attributed.
@@ -292,7 +314,7 @@ fn workload(
 
 fn request_of(workload: &Workload) -> Request<'_> {
     let config = &workload.config;
-    let samples = f64::from(config.batch_size) * f64::from(config.accumulation);
+    let samples = f64::from(config.batch_size) * f64::from(config.micro_batches());
     Request {
         title: format!("{} ({})", bert_squad::NAME, config.preset.name()),
         plan: &workload.plan,
@@ -358,6 +380,7 @@ pub fn train(
         deadline,
         remat,
         libtorch: common.libtorch.clone(),
+        rank: None,
     };
     let title = model.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let inputs: Vec<String> = inputs.iter().map(|path| path.display().to_string()).collect();
@@ -379,23 +402,30 @@ pub fn train(
         refresh: false,
         items_per_step: items as f64 * f64::from(accumulation),
         hardware_class: snapshot().hardware_class(),
-        allowed_delta: None,
+        allowed_delta: common.minimum_ratio.map(|ratio| 1.0 - ratio),
         memory_limit_bytes: None,
         baselines: common.baselines.clone(),
         timing: (2, 2),
     };
-    finish(&request, common.out, common.fail_on_performance, ui)
+    let rest = (common.fail_on_performance, common.golden, common.events);
+    finish(&request, common.out, rest, ui)
 }
 
 fn finish(
     request: &Request<'_>,
     out: &Path,
-    fail_on_performance: bool,
+    (fail_on_performance, golden, events): (bool, Part, &Events),
     ui: &mut Ui,
 ) -> anyhow::Result<Exit> {
+    if golden != Part::All {
+        return part::of_golden(request, &out.join(GOLDEN), golden, events, ui);
+    }
     let bar = progress(ui);
     let system = serde_json::to_value(snapshot()).ok();
-    let report = both::run(request, out, system, &mut |stage| show_stage(&bar, &stage));
+    let report = both::run(request, out, system, &mut |stage| {
+        events.training(&stage);
+        show_stage(&bar, &stage);
+    });
     bar.finish_and_clear();
     let report = report.map_err(explain)?;
     shown::show(&report, Some(out), ui)?;
@@ -433,14 +463,24 @@ pub fn golden(args: &GoldenArgs, context: &Context<'_>, ui: &mut Ui) -> anyhow::
     if args.epochs.is_some() {
         config.steps = None;
     }
+    config.ranks = args.ranks.count();
+    let rank = args.ranks.rank(args.device)?;
     let threads = args.threads.unwrap_or_else(processors);
     let machine = Machine { device: args.device, threads, libtorch: libtorch(context) };
-    let folder = args.out.join("model");
-    let workload = workload(config, &args.accept_license, machine, &folder, context)?;
+    // Only the rank that leads writes to the folder, which all may have in common.
+    let follower = rank.as_ref().filter(|rank| !rank.leads()).map(|rank| rank.rank);
+    let own = follower.map(|_| tempfile::tempdir()).transpose()?;
+    let folder = own.as_ref().map_or(args.out.as_path(), |own| own.path()).join("model");
+    let mut workload = workload(config, &args.accept_license, machine, &folder, context)?;
+    workload.plan.rank = rank;
     let request = request_of(&workload);
+    if args.golden_key {
+        return part::of_golden(&request, &args.out, Part::Key, context.events, ui);
+    }
     let bar = progress(ui);
     let system = serde_json::to_value(snapshot()).ok();
     let made = both::make_golden(&request, &args.out, system.as_ref(), &mut |stage| {
+        context.events.training(&stage);
         show_stage(&bar, &stage);
     });
     bar.finish_and_clear();
@@ -451,7 +491,10 @@ pub fn golden(args: &GoldenArgs, context: &Context<'_>, ui: &mut Ui) -> anyhow::
         }
         made => made.map_err(explain)?,
     }
-    ui.note(&format!("golden's results are in {}", args.out.display()))?;
+    ui.note(&match follower {
+        Some(rank) => format!("rank {rank} has done its part"),
+        None => format!("golden's results are in {}", args.out.display()),
+    })?;
     Ok(Exit::Pass)
 }
 
@@ -481,6 +524,7 @@ pub fn execute(args: &ExecuteArgs, context: &Context<'_>, ui: &mut Ui) -> anyhow
     let system = serde_json::to_value(snapshot()).ok();
     let made =
         both::make_candidate(&request, &args.golden, &args.out, system.as_ref(), &mut |stage| {
+            context.events.training(&stage);
             show_stage(&bar, &stage);
         });
     bar.finish_and_clear();

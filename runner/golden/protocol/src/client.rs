@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::message::{Event, Failure, FailureKind, Hello, Outcome, Request, Run, Task};
+use crate::ranks::{Join, Order};
 use crate::signals::Listener;
 use crate::training::{Evaluate, Evaluated, Open, Opened, Step, Stepped};
 use crate::{BINARY, BINARY_VARIABLE, LIBTORCH_VERSION, Libtorch, Search, Unavailable, VERSION};
@@ -23,6 +24,7 @@ const POLL: Duration = Duration::from_millis(20);
 const GREETING: Duration = Duration::from_mins(2);
 /// How long a child may take to end by itself after a signal, or after its last answer.
 const GRACE: Duration = Duration::from_secs(3);
+const KILLED: &str = "SIGKILL (killed, perhaps for lack of memory)";
 /// How much of the child's error stream is kept for a report.
 const LOG_BYTES: usize = 8 * 1024;
 
@@ -57,6 +59,11 @@ impl Error {
     /// Whether something is not installed: a reason to skip, not to fail.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::NoBinary(_))
+    }
+
+    /// Whether the child was killed, as the kernel does where memory is short.
+    pub fn was_killed(&self) -> bool {
+        matches!(self, Self::Crashed { ending, .. } if ending.contains(KILLED))
     }
 }
 
@@ -252,21 +259,39 @@ impl Session {
 
     /// Writes the open model's whole state to a file.
     pub fn save(&mut self, path: &Path) -> Result<(), Error> {
-        self.order(Task::Save { path: path.to_owned() })
+        self.order(Task::Save { path: path.to_owned() }, None)
     }
 
     /// Sets the open model's state to what a file holds.
     pub fn restore(&mut self, path: &Path) -> Result<(), Error> {
-        self.order(Task::Restore { path: path.to_owned() })
+        self.order(Task::Restore { path: path.to_owned() }, None)
     }
 
     /// Frees the open model; the child stays.
     pub fn close(&mut self) -> Result<(), Error> {
-        self.order(Task::Close)
+        self.order(Task::Close, None)
     }
 
-    fn order(&mut self, task: Task) -> Result<(), Error> {
-        self.ask(task, None, &mut |_| {}, |event| match event {
+    /// Meets the other ranks.
+    pub fn join(&mut self, join: &Join, limit: Option<Duration>) -> Result<(), Error> {
+        self.order(Task::Join(join.clone()), limit)
+    }
+
+    /// Waits for what rank 0 does next.
+    pub fn follow(&mut self, limit: Option<Duration>) -> Result<Order, Error> {
+        self.ask(Task::Follow, limit, &mut |_| {}, |event| match event {
+            Event::Ordered(order) => Ok(order),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// Parts from the other ranks; when rank 0 does, all are told.
+    pub fn leave(&mut self, limit: Option<Duration>) -> Result<(), Error> {
+        self.order(Task::Leave, limit)
+    }
+
+    fn order(&mut self, task: Task, limit: Option<Duration>) -> Result<(), Error> {
+        self.ask(task, limit, &mut |_| {}, |event| match event {
             Event::Done => Ok(()),
             other => Err(Box::new(other)),
         })
@@ -434,7 +459,7 @@ fn describe(status: ExitStatus) -> String {
         (6, "SIGABRT (abort)"),
         (7, "SIGBUS (bus error)"),
         (8, "SIGFPE (arithmetic error)"),
-        (9, "SIGKILL (killed, perhaps for lack of memory)"),
+        (9, KILLED),
         (11, "SIGSEGV (invalid memory access)"),
         (15, "SIGTERM"),
     ];

@@ -9,6 +9,7 @@
 mod client;
 mod libtorch;
 mod message;
+pub mod ranks;
 mod signals;
 pub mod training;
 
@@ -20,7 +21,7 @@ pub use message::{
 };
 
 /// The version of the messages. Both sides must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The version of libtorch that `warpforge-golden` is built for.
 pub const LIBTORCH_VERSION: &str = "2.11.0";

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ranks::{Join, Order};
 use crate::training::{Evaluate, Evaluated, Open, Opened, Step, Stepped};
 
 /// What the client asks for: one line.
@@ -17,7 +18,8 @@ pub struct Request {
     pub task: Task,
 }
 
-/// All but `run` belong to a training session, which `open` begins.
+/// All but `run` belong to a training session, which `open` begins; one of several ranks begins
+/// with `join`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
@@ -35,6 +37,11 @@ pub enum Task {
     },
     /// End the session and free what it holds.
     Close,
+    Join(Join),
+    /// Wait for what rank 0 does next; for the other ranks.
+    Follow,
+    /// End the time together. What rank 0 was asked for before is done on all ranks.
+    Leave,
 }
 
 /// Run a model's forward computation and write down what it gives.
@@ -168,7 +175,7 @@ pub enum Taps {
 
 /// What the child says: one line each. The first is `hello`; a request is answered by any
 /// number of `progress` and `log`, a run by `started` before them, and then by its result
-/// (`result`, `opened`, `stepped`, `evaluated`, `done`) or `error`.
+/// (`result`, `opened`, `stepped`, `evaluated`, `ordered`, `done`) or `error`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
@@ -180,7 +187,8 @@ pub enum Event {
     Opened(Opened),
     Stepped(Stepped),
     Evaluated(Evaluated),
-    /// Of what has no other result: save, restore, close.
+    Ordered(Order),
+    /// Of what has no other result: save, restore, close, join, leave.
     Done,
     Error(Failure),
 }
@@ -301,6 +309,10 @@ pub enum FailureKind {
     Unsupported,
     /// An operator that failed.
     Op,
+    /// Another rank is lost or late.
+    Peer,
+    /// Ranks that do not belong together.
+    Ranks,
     /// Files that cannot be read or written.
     Io,
     /// A mistake of ours.
@@ -314,7 +326,7 @@ mod tests {
     #[test]
     fn a_short_request_takes_the_defaults() {
         let text =
-            r#"{"version":2,"task":{"run":{"model":"m.pt2","threads":2,"seed":0,"out":"o"}}}"#;
+            r#"{"version":3,"task":{"run":{"model":"m.pt2","threads":2,"seed":0,"out":"o"}}}"#;
         let request: Request = serde_json::from_str(text).unwrap();
         let Task::Run(run) = request.task else { panic!("{request:?}") };
         assert_eq!((run.repeats, run.taps, run.device), (1, Taps::None, Device::Cpu));
@@ -324,7 +336,7 @@ mod tests {
     #[test]
     fn unknown_keys_are_refused() {
         let text =
-            r#"{"version":2,"task":{"run":{"model":"m","threads":2,"seed":0,"out":"o","sed":1}}}"#;
+            r#"{"version":3,"task":{"run":{"model":"m","threads":2,"seed":0,"out":"o","sed":1}}}"#;
         let error = serde_json::from_str::<Request>(text).unwrap_err().to_string();
         assert!(error.contains("unknown field `sed`"), "{error}");
     }
@@ -350,11 +362,11 @@ mod tests {
 
     #[test]
     fn tasks_are_named_by_their_keys() {
-        let close = Request { version: 2, task: Task::Close };
-        let save = Request { version: 2, task: Task::Save { path: "s".into() } };
+        let close = Request { version: 3, task: Task::Close };
+        let save = Request { version: 3, task: Task::Save { path: "s".into() } };
         for (request, text) in [
-            (close, r#"{"version":2,"task":"close"}"#),
-            (save, r#"{"version":2,"task":{"save":{"path":"s"}}}"#),
+            (close, r#"{"version":3,"task":"close"}"#),
+            (save, r#"{"version":3,"task":{"save":{"path":"s"}}}"#),
         ] {
             assert_eq!(serde_json::to_string(&request).unwrap(), text);
             assert_eq!(serde_json::from_str::<Request>(text).unwrap(), request);

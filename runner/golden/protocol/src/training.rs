@@ -78,10 +78,11 @@ pub struct Step {
     /// corrections depend on.
     pub step: u32,
     /// The inputs: one file for each micro-batch. Micro-batch `i` draws its random numbers at
-    /// step `step * accumulation + i`.
+    /// step `step * accumulation + i`. Of several ranks each is given its own share, as long as
+    /// any other's: rank 0 the first, and so on; `i` counts through all of them.
     pub batches: Vec<PathBuf>,
-    /// Where the gradients go, by parameter's name: of the loss itself, summed over
-    /// micro-batches, unscaled, before clipping.
+    /// Where the gradients go, by parameter's name: of the loss itself, summed over the
+    /// micro-batches of all ranks, unscaled, before clipping.
     #[serde(default)]
     pub gradients: Option<PathBuf>,
     /// Where nodes' results of the first micro-batch go.
@@ -102,7 +103,7 @@ pub struct Step {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stepped {
-    /// The mean of the micro-batches' losses; `None` where it is not finite, which JSON lacks.
+    /// The mean of the losses of all ranks' micro-batches; `None` where it is not finite, which JSON lacks.
     pub loss: Option<f64>,
     pub learning_rate: f64,
     /// Of all gradients together, before clipping; only where clipping wants it.

@@ -12,7 +12,7 @@ use warpforge_golden_protocol::{
     Device, Error, Event, Golden, Libtorch, Precision, Run, Search, Taps, Weights,
 };
 
-const HELLO: &str = r#"echo '{"event":"hello","version":2,"libtorch":"2.11.0"}'"#;
+const HELLO: &str = r#"echo '{"event":"hello","version":3,"libtorch":"2.11.0"}'"#;
 
 /// One test at a time: a child that another test starts may hold this test's script open for
 /// writing at the moment it is to be run.
@@ -71,7 +71,7 @@ fn events_are_shown_in_order_and_the_result_comes_back() {
     let script = format!(
         r#"{HELLO}
 read -r line
-case "$line" in *'"version":2'*'"model":"m.pt2"'*) ;; *) exit 9;; esac
+case "$line" in *'"version":3'*'"model":"m.pt2"'*) ;; *) exit 9;; esac
 echo '{{"event":"started","device":"cpu","threads":1,"tf32":false,"nodes":2}}'
 echo '{{"event":"progress","run":0,"node":0,"nodes":2,"name":"linear"}}'
 echo '{{"event":"log","message":"note"}}'
@@ -120,12 +120,12 @@ fn a_long_log_is_cut_at_its_beginning() {
 #[test]
 fn other_versions_and_other_words_are_refused() {
     check(
-        r#"echo '{"event":"hello","version":3,"libtorch":"2.11.0"}'; read -r line"#,
-        "warpforge-golden speaks version 3 of the protocol, and this program version 2: \
+        r#"echo '{"event":"hello","version":4,"libtorch":"2.11.0"}'; read -r line"#,
+        "warpforge-golden speaks version 4 of the protocol, and this program version 3: \
          install both from the same build",
     );
     check(
-        r#"echo '{"event":"hello","version":2,"libtorch":"2.9.1"}'; read -r line"#,
+        r#"echo '{"event":"hello","version":3,"libtorch":"2.9.1"}'; read -r line"#,
         "warpforge-golden loaded libtorch 2.9.1, and 2.11.0 is needed",
     );
     let garbled = "warpforge-golden wrote a line that is no message: hello there";

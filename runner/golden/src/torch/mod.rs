@@ -6,7 +6,7 @@ mod ops;
 #[cfg(test)]
 mod tests;
 
-pub use ffi::{Alias, Autocast, Context, GradMode, Layout, Mapping, Op, Tensor};
+pub use ffi::{Alias, Autocast, Context, GradMode, Group, Layout, Mapping, Op, Store, Tensor};
 pub use ops::Library;
 pub use warpforge_pt2::ScalarType;
 

@@ -6,9 +6,11 @@ mod open;
 mod optimizer;
 mod schedule;
 mod state;
+mod together;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use warpforge_golden_protocol::training::{Evaluate, Evaluated, Open, Opened, Step, Stepped};
@@ -22,8 +24,11 @@ use crate::files;
 use crate::interp::Interpreter;
 use crate::load::{Loader, Machine};
 use crate::progress::Progress;
+use crate::ranks::{Next, Ranks};
 use crate::torch::{Fault, GradMode, Library, Tensor, Value};
 use crate::watch::{Recorder, Watch};
+
+pub use self::together::follow;
 
 type Emit<'e> = &'e mut dyn FnMut(Event);
 
@@ -40,7 +45,11 @@ pub struct Training {
     evaluation: Option<Program>,
     /// Where the loss is among the outputs.
     loss: usize,
+    /// Micro-batches to a step, those of all ranks.
     accumulation: u32,
+    /// Those of this one.
+    share: u32,
+    ranks: Option<Rc<Ranks>>,
     stored: Stored,
     optimizer: Optimizer,
     opened: Opened,
@@ -54,8 +63,12 @@ struct Passes {
 }
 
 impl Training {
-    pub fn open(open: &Open) -> Result<Self, Failure> {
-        open::open(open)
+    /// `ranks`: those that it is trained by, if there are several.
+    pub fn open(open: &Open, ranks: Option<Rc<Ranks>>) -> Result<Self, Failure> {
+        together::announce(ranks.as_deref(), open.precision)?;
+        let mut training = open::open(open, ranks)?;
+        training.hand_out()?;
+        Ok(training)
     }
 
     pub fn opened(&self) -> Opened {
@@ -63,7 +76,7 @@ impl Training {
     }
 
     pub fn step(&mut self, step: &Step, emit: Emit<'_>) -> Result<Stepped, Failure> {
-        let (given, wanted) = (step.batches.len(), self.accumulation as usize);
+        let (given, wanted) = (step.batches.len(), self.share as usize);
         if given != wanted {
             return Err(failure::inputs(format!(
                 "{given} batches for a step of {wanted} micro-batches"
@@ -73,6 +86,7 @@ impl Training {
             return Err(failure::inputs("a file for activations, but no nodes to write"));
         }
         self.machine.configure()?;
+        self.lead(Next::Step { step: step.step, dry: step.dry })?;
         let kept = if step.dry { self.keep()? } else { Vec::new() };
         let done = self.advance(step, emit);
         self.put_back(kept)?;
@@ -88,12 +102,18 @@ impl Training {
             // Left behind by a step that failed.
             trained.parameter.drop_grad().map_err(failure::internal)?;
         }
-        let Passes { losses, own_random, mut spent } = self.passes(step, emit)?;
+        self.share_buffers()?;
+        let Passes { mut losses, own_random, mut spent } = self.passes(step, emit)?;
         let _no_grad = GradMode::set(false);
         let library = self.program.interpreter.library();
         let begin = Instant::now();
-        let taken = self.optimizer.gradients(library);
-        let (gradients, overflowed) = taken.map_err(failure::internal)?;
+        let mut taken = self.optimizer.take().map_err(failure::internal)?;
+        if let Some(ranks) = &self.ranks {
+            let trained = &self.optimizer.trained;
+            losses = together::average(ranks, trained, &mut taken, losses, library)?;
+        }
+        let gradients = self.optimizer.gradients(taken, library);
+        let (gradients, overflowed) = gradients.map_err(failure::internal)?;
         self.machine.synchronize()?;
         spent += begin.elapsed();
         let mut with = gradients.iter().map(|gradient| gradient.index).peekable();
@@ -130,13 +150,14 @@ impl Training {
     /// Forward and backward through every micro-batch; gradients add up in the parameters.
     fn passes(&mut self, step: &Step, emit: Emit<'_>) -> Result<Passes, Failure> {
         let mut passes = Passes { losses: 0.0, own_random: BTreeMap::new(), spent: Duration::ZERO };
+        let before = self.ranks.as_ref().map_or(0, |ranks| ranks.rank * self.share);
         for (number, batch) in (0..).zip(&step.batches) {
             let first = number == 0;
             let taps = match &step.activations {
                 Some(path) if first => Recorder::new(path.clone(), &step.taps)?,
                 _ => None,
             };
-            let ordinal = step.step.wrapping_mul(self.accumulation).wrapping_add(number);
+            let ordinal = step.step.wrapping_mul(self.accumulation).wrapping_add(before + number);
             self.program.interpreter.set_step(ordinal);
             let inputs = self.program.batch(batch, self.machine)?;
             let nodes = self.program.model.graph.nodes.len();
@@ -196,6 +217,7 @@ impl Training {
 
     pub fn evaluate(&mut self, evaluate: &Evaluate, emit: Emit<'_>) -> Result<Evaluated, Failure> {
         self.machine.configure()?;
+        self.lead(Next::Own)?;
         let kept = self.keep()?;
         let done = self.show(evaluate, emit);
         self.put_back(kept)?;
@@ -237,7 +259,9 @@ impl Training {
         Ok(())
     }
 
+    /// Writes the state down, once it is known to be that of all ranks.
     pub fn save(&self, path: &Path) -> Result<(), Failure> {
+        self.check_alike()?;
         let state = self.state();
         files::write_tensors(path, state.iter().map(|(name, tensor)| (&**name, tensor)))
     }

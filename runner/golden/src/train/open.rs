@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 
-use warpforge_golden_protocol::Precision;
 use warpforge_golden_protocol::training::{Memory, Open, Opened};
+use warpforge_golden_protocol::{Device, Precision};
 use warpforge_pt2::{Arg, InputKind, Model, OutputKind, ScalarType, TensorMeta};
+use warpforge_training::Recipe;
 
 use super::optimizer::{Optimizer, Subject};
-use super::{Program, Training};
+use super::{Program, Training, together};
 use crate::failure::{self, Failure, FailureKind};
 use crate::interp::{Interpreter, Settings};
 use crate::load::{self, Loader, Machine};
+use crate::ranks::Ranks;
 use crate::torch::{Context, Tensor, Value};
 use crate::writes;
 
@@ -26,14 +29,21 @@ pub struct Stored {
     pub buffers: Vec<(String, Tensor)>,
     /// What a run may change by itself.
     pub changeable: Vec<Tensor>,
+    /// A parameter that the graph itself writes to, if there is one.
+    written: Option<String>,
     subjects: Vec<Subject>,
     frozen: Vec<String>,
 }
 
-pub fn open(open: &Open) -> Result<Training, Failure> {
+pub fn open(open: &Open, ranks: Option<Rc<Ranks>>) -> Result<Training, Failure> {
     let start = Instant::now();
     let recipe = &open.recipe;
     recipe.check().map_err(|why| failure::inputs(format!("the recipe: {why}")))?;
+    let share = together::share_of(recipe.accumulation, ranks.as_deref())?;
+    if ranks.is_some() && open.device != Device::Cpu {
+        let why = format!("several ranks train on cpu, not on {}", open.device);
+        return Err(failure::failure(FailureKind::Device, why));
+    }
     let machine = Machine {
         device: open.device,
         precision: open.precision,
@@ -62,6 +72,11 @@ pub fn open(open: &Open) -> Result<Training, Failure> {
     let loss = loss(&program.model, open.loss.as_deref())?;
     let mut stored = Stored::default();
     stored.load(&mut program, open, machine)?;
+    if let Some(name) = stored.written.as_ref().filter(|_| ranks.is_some()) {
+        return Err(failure::model(format!(
+            "the graph writes to the parameter {name} as it runs: each rank would have its own"
+        )));
+    }
     let evaluation = match &open.evaluation {
         Some(path) => {
             let mut program = ready(path, &open.evaluation_dims)?;
@@ -74,7 +89,9 @@ pub fn open(open: &Open) -> Result<Training, Failure> {
     let trained = subjects.iter().map(|subject| subject.name.clone()).collect();
     let device = open.device.to_string();
     let library = program.interpreter.library();
-    let optimizer = Optimizer::new(recipe, subjects, &device, library);
+    // A rank's own loss is the mean of its own micro-batches.
+    let own = Recipe { accumulation: share, ..recipe.clone() };
+    let optimizer = Optimizer::new(&own, subjects, &device, library);
     let opened = Opened {
         device: open.device,
         threads: Context::threads(),
@@ -90,6 +107,8 @@ pub fn open(open: &Open) -> Result<Training, Failure> {
         evaluation,
         loss,
         accumulation: recipe.accumulation,
+        share,
+        ranks,
         stored,
         optimizer: optimizer.map_err(failure::internal)?,
         opened,
@@ -144,6 +163,7 @@ impl Stored {
             let InputKind::Buffer { persistent } = input.kind else {
                 if written {
                     self.changeable.push(tensor.clone());
+                    self.written.get_or_insert_with(|| name.clone());
                 }
                 self.parameters.push((name.clone(), tensor.clone()));
                 if tensor.tracked() {

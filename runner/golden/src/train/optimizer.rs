@@ -21,6 +21,10 @@ pub struct Trained {
 }
 
 impl Trained {
+    pub fn has_momentum(&self) -> bool {
+        self.momentum.is_some()
+    }
+
     /// What the rule updates.
     fn target(&self) -> &Tensor {
         self.master.as_ref().unwrap_or(&self.parameter)
@@ -124,13 +128,26 @@ impl Optimizer {
         Ok(loss)
     }
 
-    /// Takes the parameters' gradients, in the type that they are updated in. Those of the loss
-    /// itself, and whether any of them overflowed.
-    pub fn gradients(&self, library: &mut Library) -> Result<(Vec<Gradient>, bool), Fault> {
-        let mut gradients = Vec::new();
-        for (index, trained) in self.trained.iter().enumerate() {
-            let Some(mut tensor) = trained.parameter.grad() else { continue };
+    /// Takes the parameters' gradients; there is none where the loss does not depend on one.
+    pub fn take(&self) -> Result<Vec<Option<Tensor>>, Fault> {
+        let take = |trained: &Trained| {
+            let gradient = trained.parameter.grad();
             trained.parameter.drop_grad()?;
+            Ok(gradient)
+        };
+        self.trained.iter().map(take).collect()
+    }
+
+    /// Gradients in the type that parameters are updated in. Those of the loss itself, and
+    /// whether any of them overflowed.
+    pub fn gradients(
+        &self,
+        taken: Vec<Option<Tensor>>,
+        library: &mut Library,
+    ) -> Result<(Vec<Gradient>, bool), Fault> {
+        let mut gradients = Vec::new();
+        for ((index, trained), tensor) in self.trained.iter().enumerate().zip(taken) {
+            let Some(mut tensor) = tensor else { continue };
             if let Some(dtype) = trained.master.as_ref().and_then(Tensor::dtype) {
                 tensor = library.tensor("aten::to", "dtype", &[tensor.into(), dtype.into()])?;
             }
@@ -418,7 +435,7 @@ impl Optimizer {
     }
 }
 
-const MOMENTUM: &str = "momentum_buffer";
+pub const MOMENTUM: &str = "momentum_buffer";
 
 /// The same values without a part in gradients.
 fn detached(library: &mut Library, tensor: &Tensor) -> Result<Tensor, Fault> {

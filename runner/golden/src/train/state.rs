@@ -37,7 +37,7 @@ impl Training {
         for (name, tensor) in state {
             assign(library, &tensor, given[&name].clone()).map_err(failure::internal)?;
         }
-        Ok(())
+        self.hand_out()
     }
 }
 

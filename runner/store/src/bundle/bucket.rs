@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::{BundleError, Entry, MANIFEST, Manifest, Progress, Watch};
 use crate::digests::hex;
+use crate::object::DIGEST;
 use crate::{Credentials, Error, ObjectStore, Settings};
 
 /// The smallest part of a large file, and the most that are under way together: what is held in
@@ -22,8 +23,6 @@ const PART: u64 = 16 << 20;
 const TOGETHER: usize = 4;
 /// A server takes no more than ten thousand.
 const PARTS: u64 = 9_000;
-/// Under which the digest of a whole file is kept beside it.
-const DIGEST: &str = "sha256";
 /// How often a download is gone on with.
 const ATTEMPTS: usize = 5;
 
@@ -59,17 +58,19 @@ impl Bucket {
         }
     }
 
+    /// `resumes`: files that are there by what is kept beside them are not sent again.
     pub async fn put(
         &self,
         name: &str,
         from: &Path,
         manifest: &Manifest,
+        resumes: bool,
         watch: Watch<'_>,
     ) -> Result<(), BundleError> {
         for (file, entry) in manifest.in_order() {
             let key = self.key(name, file);
             // An upload that was cut off is gone on with, file by file.
-            if !self.has(&key, entry).await? {
+            if !(resumes && self.has(&key, entry).await?) {
                 self.upload(name, file, &from.join(file), entry, watch).await?;
             }
         }
@@ -77,6 +78,13 @@ impl Bucket {
         let sha256 = Sha256::digest(&text);
         let key = self.key(name, MANIFEST);
         Ok(self.put_bytes(&key, text, &sha256, &hex(&sha256)).await?)
+    }
+
+    /// Takes the manifest away, and with it the bundle.
+    pub async fn disown(&self, name: &str) -> Result<(), BundleError> {
+        let key = self.key(name, MANIFEST);
+        let taken = self.client().delete_object().bucket(self.bucket()).key(key).send().await;
+        taken.map(drop).map_err(|error| self.store.error(&error, None).into())
     }
 
     async fn has(&self, key: &str, entry: &Entry) -> Result<bool, Error> {

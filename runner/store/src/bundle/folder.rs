@@ -42,6 +42,16 @@ impl Folder {
         fs::rename(&arriving, &place).map_err(BundleError::disk(&place))
     }
 
+    pub fn remove(&self, name: &str) -> Result<(), BundleError> {
+        let place = self.path.join(name);
+        match fs::remove_dir_all(&place) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(BundleError::Disk { path: place, source: error })
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub fn fetch(
         &self,
         name: &str,

@@ -52,8 +52,12 @@ pub struct Config {
     /// The number of steps, in the place of epochs.
     pub steps: Option<u32>,
     pub batch_size: u32,
-    /// Micro-batches to a step; each has `batch_size` samples.
+    /// Micro-batches to a step, of each rank; each has `batch_size` samples.
     pub accumulation: u32,
+    /// Processes that share golden's pass; `--ranks` sets it. One is left out when settings are
+    /// written, so that the golden of one process is known by what it was known by before.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub ranks: u32,
     pub evaluation_batch_size: u32,
     /// How many questions are evaluated at most; 0 leaves evaluation out.
     pub evaluation_questions: Option<u32>,
@@ -85,6 +89,15 @@ pub struct Config {
     pub memory_limit_bytes: u64,
 }
 
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references")]
+fn is_one(ranks: &u32) -> bool {
+    *ranks == 1
+}
+
 const GIB: u64 = 1 << 30;
 
 /// Settings that change no number of golden's.
@@ -103,6 +116,7 @@ impl Config {
             steps: None,
             batch_size: 8,
             accumulation: 1,
+            ranks: 1,
             evaluation_batch_size: 8,
             evaluation_questions: None,
             max_length: 384,
@@ -201,11 +215,17 @@ impl Config {
         value
     }
 
+    /// Micro-batches to a step, of all ranks together.
+    pub fn micro_batches(&self) -> u32 {
+        self.accumulation.saturating_mul(self.ranks)
+    }
+
     /// Refuses what makes no sense.
     pub fn check(&self) -> Result<(), String> {
         let positive = [
             ("batch_size", self.batch_size),
             ("accumulation", self.accumulation),
+            ("ranks", self.ranks),
             ("evaluation_batch_size", self.evaluation_batch_size),
             ("doc_stride", self.doc_stride),
             ("max_question", self.max_question),
@@ -268,6 +288,18 @@ mod tests {
         assert_eq!(longer.determining(), config.determining());
         let other = config.with(&["learning_rate=1e-3".into()]).unwrap();
         assert_ne!(other.determining(), config.determining());
+    }
+
+    #[test]
+    fn ranks_are_a_reason_for_a_new_golden_and_one_is_not_written_down() {
+        let one = Config::preset(Preset::Demo);
+        let two = Config { ranks: 2, ..one.clone() };
+        assert_ne!(two.determining(), one.determining());
+        assert!(one.determining().get("ranks").is_none());
+        let again: Config = serde_json::from_value(serde_json::to_value(&two).unwrap()).unwrap();
+        assert_eq!((again.ranks, again.micro_batches()), (2, 2));
+        let error = one.with(&["ranks=2".into()]).unwrap_err();
+        assert!(error.contains("there is no setting ranks"), "{error}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use warpforge_snakeburger::text;
 
 use super::measure::{self, Measured};
 use super::stepper::{Programs, Stepper};
-use super::{Pass, Plan, Stage, Task, execute, golden};
+use super::{Pass, Plan, Stage, Task, execute, golden, ranks};
 use crate::error::Error;
 use crate::forward::read_program;
 
@@ -72,14 +72,19 @@ impl RunFile {
     }
 }
 
-/// Pass 1 alone.
+/// Pass 1 alone; one of several ranks does its part of it.
 pub fn make_golden(
     request: &Request<'_>,
     out: &Path,
     system: Option<&serde_json::Value>,
     on_stage: &mut dyn FnMut(Stage),
 ) -> Result<(), Error> {
-    let programs = Programs::new(request.plan, None)?;
+    let plan = request.plan;
+    if plan.rank.as_ref().is_some_and(|rank| !rank.leads()) {
+        let key = golden::key(plan, request.task, &request.determining)?;
+        return ranks::follow(plan, request.task, &key, on_stage);
+    }
+    let programs = Programs::new(plan, None)?;
     golden_folder(request, &programs, out, system, on_stage)
 }
 
@@ -93,7 +98,7 @@ fn golden_folder(
     let key = golden::key(request.plan, request.task, &request.determining)?;
     let whole = out.join(bundle::COMPLETE).is_file() && !out.join(bundle::INCOMPLETE).exists();
     if whole && !request.refresh && RunFile::read(out).is_ok_and(|known| known.key == key) {
-        return Ok(());
+        return ranks::dismiss(request.plan, &key);
     }
     let order = Stepper::new(programs, request.plan.seed)?.order();
     let run = RunFile {

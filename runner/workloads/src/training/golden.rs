@@ -13,30 +13,30 @@ use warpforge_snakeburger::ir::DType;
 
 use super::both::RunFile;
 use super::progress::{Folder, curve};
-use super::{Pass, Plan, Stage, Task, last_loss, sizes};
+use super::{Pass, Plan, Stage, Task, last_loss, ranks, sizes};
 use crate::error::Error;
 use crate::forward::record::FileInfo;
 use crate::forward::{Weights, absolute};
 use crate::tensors::{self, Named};
 
-/// A session with golden, its model open.
+/// A session with golden.
 pub struct Trainer<'a> {
-    plan: &'a Plan,
-    session: protocol::Session,
+    pub(super) plan: &'a Plan,
+    pub(super) session: protocol::Session,
     pub peak_bytes: Option<u64>,
 }
 
 impl<'a> Trainer<'a> {
-    pub fn new(plan: &'a Plan, precision: protocol::Precision) -> Result<Self, Error> {
-        let session = protocol::Golden::find(&plan.libtorch)?.start()?;
-        Self::open(plan, session, precision)
+    /// Starts golden; one of several ranks meets the others, which must have the same key.
+    pub fn new(plan: &'a Plan, key: &str) -> Result<Self, Error> {
+        let mut session = protocol::Golden::find(&plan.libtorch)?.start()?;
+        ranks::meet(plan, &mut session, key)?;
+        Ok(Self { plan, session, peak_bytes: None })
     }
 
-    fn open(
-        plan: &'a Plan,
-        mut session: protocol::Session,
-        precision: protocol::Precision,
-    ) -> Result<Self, Error> {
+    /// Opens the model, in the place of one that was open.
+    pub fn open(&mut self, precision: protocol::Precision) -> Result<(), Error> {
+        let plan = self.plan;
         let open = Open {
             model: absolute(&plan.model)?,
             evaluation: plan.evaluation.as_deref().map(absolute).transpose()?,
@@ -52,11 +52,12 @@ impl<'a> Trainer<'a> {
             tf32: false,
         };
         plan.check_time(|| "the start of golden".to_owned())?;
-        let opened = session
+        let opened = self
+            .session
             .open(&open, plan.request_limit(), &mut |_| {})
             .map_err(|error| plan.golden_error(error, "the start of golden"))?;
-        let peak_bytes = opened.memory.peak_bytes;
-        Ok(Self { plan, session, peak_bytes })
+        self.peak_bytes = self.peak_bytes.max(opened.memory.peak_bytes);
+        Ok(())
     }
 
     pub fn step(&mut self, step: &Step) -> Result<Stepped, Error> {
@@ -85,9 +86,13 @@ impl<'a> Trainer<'a> {
         Ok(evaluated.seconds)
     }
 
-    /// Ends the child.
-    pub fn finish(self) {
+    /// Ends the child; if it leads others, they end too.
+    pub fn finish(mut self) -> Result<(), Error> {
+        if self.plan.rank.is_some() {
+            self.session.leave(self.plan.request_limit())?;
+        }
         self.session.finish();
+        Ok(())
     }
 }
 
@@ -160,7 +165,8 @@ pub fn make(
     let mut folder = Folder::open(out, &run.key)?;
     folder.json(bundle::RUN, run)?;
     folder.json(bundle::EXPECT, expect)?;
-    let mut trainer = Trainer::new(plan, protocol::Precision::AsExported)?;
+    let mut trainer = Trainer::new(plan, &run.key)?;
+    trainer.open(protocol::Precision::AsExported)?;
     let initial = folder.work("initial.safetensors");
     trainer.save(&initial)?;
     if let Some(state) = folder.state() {
@@ -181,11 +187,10 @@ pub fn make(
         noise(plan, task, run, &initial, &mut folder, &mut trainer, on_stage)?;
     }
     if plan.oracle && !folder.has(&format!("{}/{}", bundle::ORACLE, bundle::FORCED)) {
-        let Trainer { session, .. } = trainer;
-        trainer = Trainer::open(plan, session, protocol::Precision::F64)?;
+        trainer.open(protocol::Precision::F64)?;
         oracle(plan, &taps, &mut folder, &mut trainer, on_stage)?;
     }
-    trainer.finish();
+    trainer.finish()?;
     folder.finish()
 }
 
@@ -230,7 +235,7 @@ fn free_run(
                 Ok(folder.work(&format!("batch-{i}.safetensors")))
             }
         })?;
-        let mut request = Step { step, batches, ..Step::default() };
+        let mut request = Step { step, batches: plan.share(batches), ..Step::default() };
         if forced {
             trainer.save(&folder.place(&bundle::states(step.into()))?)?;
             if Some(&step) == plan.forced.first() {
@@ -345,7 +350,8 @@ fn noise(
         let batches = task.batches(step)?;
         let batches =
             write_batches(&batches, &|i| Ok(folder.work(&format!("batch-{i}.safetensors"))))?;
-        let stepped = trainer.step(&Step { step, batches, ..Step::default() })?;
+        let request = Step { step, batches: plan.share(batches), ..Step::default() };
+        let stepped = trainer.step(&request)?;
         losses.push(stepped.loss);
         on_stage(Stage::Noise { run: run + 1, runs: plan.noise.runs, step: step + 1, steps });
     }
@@ -412,7 +418,7 @@ fn oracle(
         };
         let request = Step {
             step,
-            batches: batches.collect::<Result<_, _>>()?,
+            batches: plan.share(batches.collect::<Result<_, _>>()?),
             gradients: place(bundle::gradients(step.into()))?,
             activations: place(bundle::activations(step.into()))?,
             taps: taps.clone(),

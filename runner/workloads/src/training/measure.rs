@@ -47,7 +47,8 @@ pub fn measure(
         files.push(write_batches(&all, &place)?);
         batches.push(all);
     }
-    let mut trainer = Trainer::new(plan, Precision::AsExported)?;
+    let mut trainer = Trainer::new(plan, "")?;
+    trainer.open(Precision::AsExported)?;
     let mut stepper = Stepper::new(programs, plan.seed)?;
     let mut golden = |step: u32| -> Result<f64, Error> {
         let batches = files[step as usize].clone();
@@ -71,7 +72,7 @@ pub fn measure(
     }
     measured.golden_peak_bytes = trainer.peak_bytes;
     measured.own_peak_bytes = own_peak();
-    trainer.finish();
+    trainer.finish()?;
     Ok(measured)
 }
 

@@ -36,6 +36,7 @@ pub fn small(name: &str, recipe: Recipe, steps: u32) -> (Plan, given::Batches) {
         deadline: None,
         remat: Remat::default(),
         libtorch: protocol::Search::from_environment(),
+        rank: None,
     };
     (plan, task)
 }

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // Nothing is left to tell it to if standard error is closed.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            let usage = error.downcast_ref::<submit::Usage>().is_some();
+            let usage = submit::is_usage(&error);
             ExitCode::from(if usage { exit::USAGE } else { exit::INTERNAL } as u8)
         }
     }

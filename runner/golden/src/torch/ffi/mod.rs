@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "calling C++ is unsafe by nature; each call says why it is right")]
 
 mod context;
+mod ranks;
 mod raw;
 mod tensor;
 mod value;
@@ -15,6 +16,7 @@ use std::ptr::null_mut;
 use super::Fault;
 
 pub use context::{Autocast, Context, GradMode};
+pub use ranks::{Group, Store};
 pub use tensor::{Layout, Mapping, Tensor};
 pub use value::{Alias, Op};
 

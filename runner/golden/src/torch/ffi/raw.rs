@@ -13,6 +13,14 @@ pub struct Value([u8; 0]);
 #[repr(C)]
 pub struct Op([u8; 0]);
 
+/// A counted reference to a `c10d::Store`.
+#[repr(C)]
+pub struct Store([u8; 0]);
+
+/// A counted reference to a `c10d::ProcessGroupGloo`.
+#[repr(C)]
+pub struct Group([u8; 0]);
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Autocast {
@@ -99,4 +107,42 @@ unsafe extern "C" {
     pub fn wf_tensor_host(tensor: *const C_tensor, error: Error) -> *mut C_tensor;
     pub fn wf_tensor_data(tensor: *const C_tensor) -> *const c_void;
     pub fn wf_tensor_bytes(tensor: *const C_tensor) -> usize;
+    pub fn wf_store_open(
+        host: *const c_char,
+        port: c_int,
+        listener: c_int,
+        timeout_ms: i64,
+        error: Error,
+    ) -> *mut Store;
+    pub fn wf_store_free(store: *mut Store);
+    pub fn wf_store_count(store: *const Store, key: *const c_char, error: Error) -> i64;
+    pub fn wf_store_set(store: *const Store, key: *const c_char, text: *const c_char, error: Error);
+    pub fn wf_store_get(
+        store: *const Store,
+        key: *const c_char,
+        timeout_ms: i64,
+        error: Error,
+    ) -> *mut c_char;
+    pub fn wf_group_new(
+        store: *const Store,
+        address: *const c_char,
+        rank: c_int,
+        ranks: c_int,
+        timeout_ms: i64,
+        error: Error,
+    ) -> *mut Group;
+    pub fn wf_group_free(group: *mut Group);
+    pub fn wf_group_sum(
+        group: *const Group,
+        tensors: *const *const C_tensor,
+        count: usize,
+        error: Error,
+    );
+    pub fn wf_group_share(
+        group: *const Group,
+        tensors: *const *const C_tensor,
+        count: usize,
+        error: Error,
+    );
+    pub fn wf_group_barrier(group: *const Group, error: Error);
 }

@@ -1,0 +1,147 @@
+//! What a run measured, in numbers that a graph can show.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::bounds;
+use crate::data::Pass;
+
+/// The most metrics of a pass. A termination message has little room.
+pub const METRICS: usize = 4;
+
+/// The figures of a run's report. They are in the worker's last message, too, so that the operator
+/// can tell of them without any right to read the object store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Results {
+    /// The class of the hardware that speed was measured on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 63))]
+    pub hardware: String,
+    /// Of the pass by PyTorch itself.
+    #[serde(default, skip_serializing_if = "PassResults::is_empty")]
+    pub golden: PassResults,
+    /// Of the pass by WarpForge.
+    #[serde(default, skip_serializing_if = "PassResults::is_empty")]
+    pub warpforge: PassResults,
+    /// WarpForge's throughput as a multiple of golden's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<Figure>,
+    /// The largest error of a comparison as a multiple of what is allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_error: Option<Figure>,
+    /// Operations that did not run where they should have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub fallbacks: Option<i64>,
+}
+
+/// The figures of one pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PassResults {
+    /// Samples a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Figure>,
+    /// The loss of the last step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Figure>,
+    /// Mean power of all devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_watts: Option<Figure>,
+    /// F1, exact match and the like.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "metrics")]
+    pub metrics: BTreeMap<String, Figure>,
+}
+
+fn metrics(generator: &mut SchemaGenerator) -> Schema {
+    bounds::map(METRICS as u32, &generator.subschema_for::<Figure>())
+}
+
+/// A finite number as text: the API conventions allow no floats, which clients would round each in
+/// its own way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Figure(String);
+
+impl Figure {
+    /// Six digits of it; `None` for what is not finite.
+    pub fn new(value: f64) -> Option<Self> {
+        value.is_finite().then(|| Self(format!("{value:.5e}")))
+    }
+
+    /// `None` where an object holds what this version does not understand.
+    pub fn value(&self) -> Option<f64> {
+        self.0.parse().ok().filter(|value: &f64| value.is_finite())
+    }
+}
+
+impl JsonSchema for Figure {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Figure".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": r"^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?$",
+            "maxLength": 32,
+        })
+    }
+}
+
+impl PassResults {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Notes a metric, if there is room and it is a number.
+    pub fn metric(&mut self, name: &str, value: f64) {
+        let fits = self.metrics.len() < METRICS && name.len() <= 32;
+        if let Some(figure) = Figure::new(value).filter(|_| fits) {
+            self.metrics.insert(name.to_owned(), figure);
+        }
+    }
+}
+
+impl Results {
+    pub fn of(&self, pass: Pass) -> &PassResults {
+        match pass {
+            Pass::Golden => &self.golden,
+            Pass::Warpforge => &self.warpforge,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_a_short_number_that_reads_back() {
+        for value in [0.0, -1.5, 96.963_501_498_501_5, 1e-300, f64::MIN, f64::MAX, 3863.0] {
+            let figure = Figure::new(value).unwrap();
+            assert!(figure.0.len() <= 14, "{}", figure.0);
+            let read = figure.value().unwrap();
+            assert!((read - value).abs() <= value.abs() * 1e-5, "{value} became {read}");
+        }
+        assert_eq!(Figure::new(f64::NAN).or(Figure::new(f64::INFINITY)), None);
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_metrics() {
+        let mut pass = PassResults::default();
+        for number in 0..10 {
+            pass.metric(&format!("m{number}"), f64::from(number));
+        }
+        pass.metric(&"x".repeat(33), 1.0);
+        assert_eq!(pass.metrics.len(), METRICS);
+    }
+}

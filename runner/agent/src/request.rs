@@ -1,0 +1,277 @@
+//! What a run asks for, as arguments of our own commands. Nothing is left out in silence: what
+//! cannot be done is refused with the field that asks for it.
+
+mod arguments;
+mod golden;
+mod source;
+
+use warpforge_operator_api::Resolved;
+use warpforge_operator_api::contract::{RankMap, RunnerSpec, VERSION};
+use warpforge_operator_api::data::{Model, Pass, S3, Training, Workload};
+use warpforge_operator_api::policy::{Thresholds, Tolerance, Tolerances};
+use warpforge_operator_api::workers::Vendor;
+
+pub use arguments::{Files, Step, arguments, golden_of_rank};
+pub use golden::Golden;
+pub use source::Source;
+
+/// A request that cannot be carried out, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {why}")]
+pub struct Refusal {
+    pub at: String,
+    pub why: String,
+}
+
+pub(crate) fn refuse<T>(at: &str, why: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal { at: at.to_owned(), why: why.into() })
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Workload { name: String },
+    Model { source: Source, inputs: Vec<Source>, training: bool },
+}
+
+/// A request that was understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub subject: Subject,
+    /// Arguments of `warpforge run` that name no file of the worker's.
+    pub options: Vec<String>,
+    /// Those of them that are about judging, which golden alone does not take.
+    pub judging: Vec<String>,
+    /// A program in Pass 2's place.
+    pub program: Option<Source>,
+    pub golden: Golden,
+    /// Seconds that the request itself allows.
+    pub limit: Option<u64>,
+}
+
+impl Request {
+    /// The pass that comes first.
+    pub fn first_pass(&self) -> Pass {
+        if self.golden.may_make { Pass::Golden } else { Pass::Warpforge }
+    }
+
+    /// Whether its golden has a key, by which it can be stored and found again. A forward run's is
+    /// made in seconds, together with the other pass, and is not kept apart.
+    pub fn keeps_golden(&self) -> bool {
+        !matches!(self.subject, Subject::Model { training: false, .. })
+    }
+
+    pub fn sources(&self) -> Vec<&Source> {
+        let own = match &self.subject {
+            Subject::Workload { .. } => Vec::new(),
+            Subject::Model { source, inputs, .. } => {
+                std::iter::once(source).chain(inputs).collect()
+            }
+        };
+        own.into_iter().chain(&self.program).collect()
+    }
+}
+
+/// Understands what the two files say, or refuses it.
+pub fn request(spec: &RunnerSpec, ranks: &RankMap) -> Result<Request, Refusal> {
+    for (file, version) in [("spec.json", spec.version), ("ranks.json", ranks.version)] {
+        if version != VERSION {
+            let why = format!("it has version {version}, and this runner reads version {VERSION}");
+            return refuse(file, why);
+        }
+    }
+    let run = &spec.spec;
+    let store = run.artifacts.as_ref().map(|artifacts| &artifacts.s3);
+    let (subject, mut options, limit) = match (&run.workload, &run.model, &run.suite) {
+        (Some(workload), None, None) => of_workload(workload, run)?,
+        (None, Some(model), None) => of_model(model, run, store)?,
+        (None, None, Some(suite)) => {
+            let why = format!("{} cannot be run: suites are not there yet", suite.name);
+            return refuse("suite", why);
+        }
+        _ => return refuse("spec.json", "exactly one of workload, model and suite"),
+    };
+    let program = run.program_uri.as_ref();
+    let program = program.map(|uri| Source::parse("programUri", uri, &run.data, store));
+    let program = program.transpose()?;
+    let training = !matches!(subject, Subject::Model { training: false, .. });
+    let is_workload = matches!(subject, Subject::Workload { .. });
+    if is_workload {
+        let licences = run.data.accept_licenses.iter();
+        options.extend(licences.flat_map(|id| ["--accept-license".to_owned(), id.clone()]));
+    }
+    let mut judging = tolerances(&run.tolerances, is_workload)?;
+    judging.extend(thresholds(&run.thresholds, training)?);
+    let golden = golden::of(run, training)?;
+    if ranks.ranks.len() > 1 {
+        several(ranks.ranks.len(), golden, is_workload)?;
+    }
+    Ok(Request { subject, options, judging, program, golden, limit })
+}
+
+fn several(workers: usize, golden: Golden, is_workload: bool) -> Result<(), Refusal> {
+    if golden.second_pass {
+        let why = format!(
+            "{workers} workers: Pass 2 across workers is not there yet; one worker can run it, \
+             and several can run golden (goldenPolicy: Only)"
+        );
+        return refuse("workers", why);
+    }
+    if !is_workload {
+        return refuse("workers", "several workers run the golden of a workload, not of a model");
+    }
+    Ok(())
+}
+
+/// What the worker's own devices cannot do yet.
+pub fn supported(request: &Request, vendor: Vendor) -> Result<(), Refusal> {
+    if vendor != Vendor::Cpu && request.golden.second_pass {
+        let why = format!("{vendor:?}: Pass 2 runs on Cpu workers only so far");
+        return refuse("workers.vendor", why);
+    }
+    Ok(())
+}
+
+type Understood = (Subject, Vec<String>, Option<u64>);
+
+const LIMIT: &str = "wall_limit_seconds";
+
+fn of_workload(workload: &Workload, run: &Resolved) -> Result<Understood, Refusal> {
+    let mut options = Vec::new();
+    if let Some(preset) = &workload.preset {
+        options.extend(["--preset".to_owned(), preset.clone()]);
+    }
+    let mut limit = None;
+    for (name, value) in &workload.parameters {
+        let at = format!("workload.parameters.{name}");
+        match name.as_str() {
+            LIMIT => {
+                let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
+                let Some(seconds) = seconds else {
+                    return refuse(&at, format!("{value:?} is no number of seconds"));
+                };
+                limit = Some(seconds);
+            }
+            _ if name.contains('=') => return refuse(&at, "a name has no `=`"),
+            _ if value.starts_with("data://") => {
+                let path = Source::parse(&at, value, &run.data, None)?.place();
+                options.extend(["--set".to_owned(), format!("{name}={path}")]);
+            }
+            _ => options.extend(["--set".to_owned(), format!("{name}={value}")]),
+        }
+    }
+    Ok((Subject::Workload { name: workload.name.clone() }, options, limit))
+}
+
+fn of_model(model: &Model, run: &Resolved, store: Option<&S3>) -> Result<Understood, Refusal> {
+    let source = Source::parse("model.uri", &model.uri, &run.data, store)?;
+    let given = model.inputs.as_ref();
+    let uris = given.map(|inputs| inputs.uris.as_slice()).unwrap_or_default();
+    let inputs = uris.iter().map(|uri| Source::parse("model.inputs.uris", uri, &run.data, store));
+    let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+    let mut options = Vec::new();
+    if let Some(seed) = given.and_then(|inputs| inputs.seed) {
+        options.extend(["--seed".to_owned(), seed.to_string()]);
+    }
+    if let Some(training) = &model.training {
+        trained(training, &mut options)?;
+    } else if inputs.len() > 1 {
+        return refuse("model.inputs.uris", "a forward run takes one file; a training several");
+    }
+    let training = model.training.is_some();
+    Ok((Subject::Model { source, inputs, training }, options, None))
+}
+
+/// Options of `warpforge run --train` that take a value, and those that are only said. Others are
+/// not a run's to set: they name files and devices of the worker.
+const VALUES: &[&str] = &[
+    "optimizer",
+    "lr",
+    "weight-decay",
+    "betas",
+    "eps",
+    "momentum",
+    "dampening",
+    "clip-norm",
+    "accumulate",
+    "schedule",
+    "warmup",
+    "every",
+    "gamma",
+    "forced",
+    "noise",
+    "remat",
+    "threads",
+    "dim",
+];
+const FLAGS: &[&str] =
+    &["no-norm-decay", "nesterov", "scale-loss", "master-weights", "no-oracle", "expect-nonfinite"];
+
+fn trained(training: &Training, options: &mut Vec<String>) -> Result<(), Refusal> {
+    let steps = training.steps.to_string();
+    options.extend(["--train".to_owned(), "--steps".to_owned(), steps]);
+    if let Some(loss) = &training.loss {
+        options.push(format!("--loss={loss}"));
+    }
+    for (name, value) in &training.settings {
+        let at = format!("model.training.settings.{name}");
+        match name.as_str() {
+            known if VALUES.contains(&known) => options.push(format!("--{known}={value}")),
+            flag if FLAGS.contains(&flag) && value == "true" => options.push(format!("--{flag}")),
+            flag if FLAGS.contains(&flag) && value == "false" => {}
+            flag if FLAGS.contains(&flag) => return refuse(&at, "say true or false"),
+            _ => {
+                let known = [VALUES, FLAGS].concat().join(", ");
+                return refuse(&at, format!("there is no such setting; there are {known}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tolerances(all: &Tolerances, is_workload: bool) -> Result<Vec<String>, Refusal> {
+    let Tolerances { weights, activations, gradients, loss, metrics } = all;
+    if is_workload && metrics.is_some() {
+        let why = "a workload says for each metric what may differ; set the parameter \
+                   expect.METRIC.absolute or expect.METRIC.relative";
+        return refuse("tolerances.metrics", why);
+    }
+    // A model's outputs are results of its nodes, too.
+    let kinds = [
+        ("weights", weights),
+        ("activations", activations),
+        ("outputs", activations),
+        ("gradients", gradients),
+        ("loss", loss),
+        ("metrics", metrics),
+    ];
+    let of_kind = |(kind, tolerance): (&str, &Option<Tolerance>)| {
+        let Tolerance { relative, absolute } = tolerance.clone().unwrap_or_default();
+        let parts = [("rtol", relative), ("atol", absolute)];
+        let parts = parts.into_iter().filter_map(|(part, value)| Some((part, value?)));
+        parts.map(|(part, value)| format!("--tolerance={kind}.{part}={}", value.0)).collect()
+    };
+    Ok(kinds.into_iter().map(of_kind).collect::<Vec<Vec<_>>>().concat())
+}
+
+fn thresholds(all: &Thresholds, training: bool) -> Result<Vec<String>, Refusal> {
+    let Thresholds { minimum_ratio, maximum_regression, fail_on_performance } = all;
+    if maximum_regression.is_some() {
+        let why = "workers have no baselines that a run could be held against";
+        return refuse("thresholds.maximumRegression", why);
+    }
+    let mut options = Vec::new();
+    if let Some(ratio) = minimum_ratio {
+        if !training {
+            return refuse("thresholds.minimumRatio", "the speed of a forward run is not judged");
+        }
+        options.push(format!("--minimum-ratio={}", ratio.0));
+    }
+    if fail_on_performance == &Some(true) {
+        options.push("--fail-on-performance".to_owned());
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! `warpforge report`: a finished run's report, brought from the object store.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use warpforge_operator_api::BenchmarkRunStatus;
+use warpforge_operator_api::data::S3;
+use warpforge_store::{Credentials, ObjectStore, Settings};
+
+use super::Context;
+use super::bundle::{address, explain};
+use crate::cluster::{Cluster, Namespace};
+use crate::exit::Exit;
+use crate::failure::Misuse;
+use crate::ui::Ui;
+
+const EXAMPLES: &str = "\
+Examples:
+  warpforge report nightly-28711 --open
+  warpforge report nightly-28711 --out reports/ --endpoint http://localhost:9000
+
+Credentials are taken from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. The
+whole bundle comes with `warpforge bundle pull`. The exit code is the run's verdict.";
+
+/// Bring a finished run's report from the object store
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[arg(value_name = "RUN")]
+    run: String,
+
+    /// The folder for report.json and report.html [default: one named after the run]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Open the page
+    #[arg(long)]
+    open: bool,
+
+    /// The object store's address as it is reached from here [default: the run's own]
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+
+    #[command(flatten)]
+    namespace: Namespace,
+}
+
+pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
+    super::block_on(async {
+        let cluster = Cluster::connect(context, &args.namespace).await?;
+        let run = cluster.run(&args.run).await?;
+        let status = run.status.unwrap_or_default();
+        let Some((code, lines)) = warpforge_operator_client::ending(&status) else {
+            let help = format!("wait for it with: warpforge watch {}", args.run);
+            return Err(Misuse::new("the run has not ended yet", help)
+                .ending(Exit::Skipped)
+                .into());
+        };
+        let report = stored(&status)?;
+        let endpoint = args.endpoint.as_deref().map(address).transpose()?;
+        let settings = Settings {
+            endpoint: endpoint.or_else(|| report.store.endpoint.clone()),
+            region: Some(report.store.region.clone()),
+            bucket: report.store.bucket.clone(),
+        };
+        let lookup = |name: &str| context.environment.get(name);
+        let credentials =
+            Credentials::from_lookup(lookup).map_err(|error| explain(&error.into()))?;
+        let store = ObjectStore::patient(settings, credentials);
+        let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(&args.run));
+        let folder = context.environment.folder().join(folder);
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("{} cannot be made", folder.display()))?;
+        for file in ["report.json", "report.html"] {
+            let (key, to) = (format!("{}{file}", report.folder), folder.join(file));
+            let brought = store.fetch(&key, &to, &mut |_| ()).await;
+            let brought = brought.map_err(|error| explain(&error))?;
+            if file == "report.json" && brought.sha256 != report.sha256 {
+                std::fs::remove_file(&to)?;
+                let message = format!("{key} is not the report that the run stored");
+                return Err(Misuse::new(message, "look into who writes to the bucket")
+                    .ending(Exit::Fail)
+                    .into());
+            }
+        }
+        for line in lines {
+            ui.note(&format!("{}: {line}", args.run))?;
+        }
+        let page = folder.join("report.html");
+        writeln!(ui.out(), "{}", page.display())?;
+        if args.open {
+            open(&page)?;
+        }
+        Ok(super::submit::exit(code))
+    })
+}
+
+/// Where a run's report is.
+struct Stored<'a> {
+    store: &'a S3,
+    /// What keys begin with beside it.
+    folder: String,
+    sha256: &'a str,
+}
+
+fn stored(status: &BenchmarkRunStatus) -> Result<Stored<'_>, Misuse> {
+    let artifacts = status.resolved.as_ref().and_then(|resolved| resolved.artifacts.as_ref());
+    let (Some(report), Some(artifacts)) = (&status.report, artifacts) else {
+        let help = "say where with artifacts.s3 in the run or its profile";
+        return Err(Misuse::new("the run stored no report", help).ending(Exit::Skipped));
+    };
+    let start = format!("s3://{}/", artifacts.s3.bucket);
+    let key = report.uri.strip_prefix(&start).and_then(|key| key.strip_suffix("report.json"));
+    let folder = key.map(str::to_owned).ok_or_else(|| {
+        let help = "bring it with a client of the object store";
+        Misuse::new(format!("the report is elsewhere: {}", report.uri), help)
+    })?;
+    Ok(Stored { store: &artifacts.s3, folder, sha256: &report.sha256 })
+}
+
+fn open(page: &Path) -> anyhow::Result<()> {
+    let browser = std::env::var_os("BROWSER").filter(|name| !name.is_empty());
+    let program = browser.unwrap_or_else(|| {
+        if cfg!(target_os = "macos") { "open".into() } else { "xdg-open".into() }
+    });
+    let started = Command::new(&program)
+        .arg(page)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match started {
+        Ok(status) if status.success() => Ok(()),
+        _ => {
+            let message = format!("{} could not open the page", program.display());
+            Err(Misuse::new(message, format!("open it yourself: {}", page.display())).into())
+        }
+    }
+}

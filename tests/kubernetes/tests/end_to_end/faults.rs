@@ -1,0 +1,456 @@
+//! What goes wrong on a cluster. Whatever it is, a run ends, once, and says why in words.
+
+use std::fs;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use warpforge_operator_api::status::Phase;
+use warpforge_operator_api::{BenchmarkProfile, BenchmarkRunStatus, Verdict, labels};
+use warpforge_test_kubernetes::{Error, Node};
+use warpforge_tests::campaign;
+
+use crate::world::{PATIENCE, RUNS, World, merge, note};
+
+/// A fault, and how a run ends that it happens to.
+struct Fault {
+    name: &'static str,
+    /// What the run asks for beyond the small demo.
+    asks: fn() -> Value,
+    harm: Harm,
+    verdict: Verdict,
+    reason: &'static str,
+}
+
+/// What is done, and when.
+#[derive(Clone, Copy)]
+enum Harm {
+    /// The request itself is enough.
+    Nothing,
+    /// To the object store, before the run is there.
+    Store,
+    /// To one GPU of every node, before the run is there.
+    Devices,
+    /// To the worker's node, once the run is running; mended when it has ended.
+    Node(fn(&Node) -> Result<(), Error>, fn(&Node) -> Result<(), Error>),
+    /// To the API server, for so many seconds, once the run is running.
+    ApiServer(u64),
+    /// To the profile, once the run is running.
+    Profile,
+    /// To every process of the worker with this name, once it is there.
+    Kill(&'static str),
+}
+
+fn nothing() -> Value {
+    json!({})
+}
+
+fn worker(more: Value) -> Value {
+    let mut worker = json!({ "name": "cpu", "vendor": "Cpu" });
+    merge(&mut worker, more);
+    json!({ "workers": [worker] })
+}
+
+fn memory(limit: &str) -> Value {
+    worker(json!({ "resources": { "requests": { "memory": "32Mi" },
+                                  "limits": { "memory": limit } } }))
+}
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        name: "unschedulable",
+        asks: || {
+            let much = json!({ "resources": { "requests": { "cpu": "64" } } });
+            let mut spec = worker(much);
+            merge(&mut spec, json!({ "pendingDeadlineSeconds": 10 }));
+            spec
+        },
+        harm: Harm::Nothing,
+        verdict: Verdict::Inconclusive,
+        reason: "Unschedulable",
+    },
+    Fault {
+        name: "image-missing",
+        asks: || {
+            let mut spec = worker(json!({ "image": "warpforge.test/runner-cpu:none" }));
+            merge(&mut spec, json!({ "pendingDeadlineSeconds": 20 }));
+            spec
+        },
+        harm: Harm::Nothing,
+        verdict: Verdict::Inconclusive,
+        reason: "ImagePullFailed",
+    },
+    Fault {
+        name: "secret-missing",
+        asks: || {
+            json!({
+                "pendingDeadlineSeconds": 20,
+                "data": { "huggingFaceTokenSecret": { "name": "none", "key": "token" } },
+            })
+        },
+        harm: Harm::Nothing,
+        verdict: Verdict::Inconclusive,
+        reason: "ContainerNotStarted",
+    },
+    Fault {
+        name: "driver-missing",
+        asks: || {
+            json!({
+                "goldenPolicy": "Only",
+                "workers": [{ "name": "gpu", "vendor": "Nvidia", "gpusPerWorker": 1,
+                              "image": "warpforge.test/runner-cpu:1" }],
+            })
+        },
+        harm: Harm::Nothing,
+        verdict: Verdict::Inconclusive,
+        reason: "PreflightFailed/DriverMissing",
+    },
+    Fault {
+        name: "devices-broken",
+        asks: || {
+            json!({
+                "goldenPolicy": "Only",
+                "pendingDeadlineSeconds": 15,
+                "workers": [{ "name": "gpu", "vendor": "Nvidia", "gpusPerWorker": 8,
+                              "image": "warpforge.test/runner-cpu:1" }],
+            })
+        },
+        harm: Harm::Devices,
+        verdict: Verdict::Inconclusive,
+        reason: "Unschedulable",
+    },
+    Fault {
+        name: "out-of-memory",
+        asks: || memory("40Mi"),
+        harm: Harm::Nothing,
+        verdict: Verdict::Inconclusive,
+        reason: "OutOfMemory",
+    },
+    Fault {
+        name: "golden-out-of-memory",
+        asks: || {
+            let mut spec = memory("96Mi");
+            merge(&mut spec, json!({ "goldenPolicy": "Only" }));
+            spec
+        },
+        harm: Harm::Nothing,
+        verdict: Verdict::Inconclusive,
+        reason: "GoldenOutOfMemory",
+    },
+    Fault {
+        name: "agent-killed",
+        asks: nothing,
+        harm: Harm::Kill("agent"),
+        verdict: Verdict::Inconclusive,
+        reason: "RunnerLost",
+    },
+    Fault {
+        name: "store-away",
+        asks: nothing,
+        harm: Harm::Store,
+        verdict: Verdict::Inconclusive,
+        reason: "PreflightFailed/StoreNotWritable",
+    },
+    Fault {
+        name: "store-refuses",
+        asks: || {
+            json!({ "artifacts": { "s3": { "endpoint": "http://172.30.0.1:8333", "bucket": "results",
+                                           "prefix": "runs", "credentialsSecret": "reader" } } })
+        },
+        harm: Harm::Nothing,
+        verdict: Verdict::Inconclusive,
+        reason: "PreflightFailed/StoreNotWritable",
+    },
+    Fault {
+        name: "bucket-missing",
+        asks: || {
+            json!({ "artifacts": { "s3": { "endpoint": "http://172.30.0.1:8333", "bucket": "nowhere",
+                                           "prefix": "runs", "credentialsSecret": "s3" } } })
+        },
+        harm: Harm::Nothing,
+        verdict: Verdict::Inconclusive,
+        reason: "PreflightFailed/StoreNotWritable",
+    },
+    Fault {
+        name: "api-server-away",
+        asks: nothing,
+        harm: Harm::ApiServer(30),
+        verdict: Verdict::Pass,
+        reason: "Agrees",
+    },
+    Fault {
+        name: "profile-deleted",
+        asks: nothing,
+        harm: Harm::Profile,
+        verdict: Verdict::Pass,
+        reason: "Agrees",
+    },
+    Fault {
+        name: "node-without-power",
+        asks: long,
+        harm: Harm::Node(Node::crash, Node::start),
+        verdict: Verdict::Pass,
+        reason: "Agrees",
+    },
+    Fault {
+        name: "node-frozen",
+        asks: long,
+        harm: Harm::Node(Node::freeze, Node::thaw),
+        verdict: Verdict::Pass,
+        reason: "Agrees",
+    },
+    Fault {
+        name: "node-cut-off",
+        asks: long,
+        harm: Harm::Node(Node::cut, Node::join),
+        verdict: Verdict::Pass,
+        reason: "Agrees",
+    },
+];
+
+/// Still running when its node is found to be lost; a rule has it tried again elsewhere.
+fn long() -> Value {
+    json!({
+        "workload": { "parameters": { "steps": "300", "noise_runs": "2" } },
+        "failurePolicy": { "maxRestarts": 1, "rules": [
+            { "when": { "reasons": ["NodeLost"] }, "action": "RetryExcludingNode" },
+        ]},
+    })
+}
+
+/// A profile that allows what the faults ask for, and secrets that they name.
+async fn prepare(world: &World) -> Result<(), Error> {
+    let secrets: Api<Secret> = Api::namespaced(world.cluster.client(), RUNS);
+    let (id, key) = warpforge_test_kubernetes::s3::READER;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "reader" },
+        "stringData": { "AWS_ACCESS_KEY_ID": id, "AWS_SECRET_ACCESS_KEY": key },
+    });
+    let apply = PatchParams::apply("test").force();
+    secrets.patch("reader", &apply, &Patch::Apply(&secret)).await?;
+    let profiles: Api<BenchmarkProfile> = Api::all(world.cluster.client());
+    let mut spec = serde_json::to_value(profiles.get("default").await?.spec).unwrap_or_default();
+    merge(
+        &mut spec,
+        json!({
+            "allowed": { "images": ["warpforge.test/*"], "secrets": ["none", "reader", "s3"],
+                         "uriPrefixes": ["s3://results", "s3://nowhere"],
+                         "endpoints": [world.s3.endpoint()] },
+            "concurrency": { "group": "faults", "max": 8 },
+        }),
+    );
+    merge(&mut spec, json!({ "defaults": { "failurePolicy": { "maxRestarts": 0, "rules": [] } } }));
+    let profile = json!({
+        "apiVersion": "warpforge.dev/v1alpha1", "kind": "BenchmarkProfile",
+        "metadata": { "name": "faults" }, "spec": spec,
+    });
+    profiles.patch("faults", &apply, &Patch::Apply(&profile)).await?;
+    Ok(())
+}
+
+pub async fn all(world: &'static World) -> Result<(), Error> {
+    let mut numbers = campaign::numbers("cluster faults");
+    let mut rest: Vec<&Fault> = FAULTS.iter().collect();
+    let mut problems = Vec::new();
+    for _ in 0..campaign::rounds(4, FAULTS.len()) {
+        let fault = rest.swap_remove(numbers.below(rest.len() as u64) as usize);
+        prepare(world).await?;
+        let start = std::time::Instant::now();
+        let status = suffer(world, fault).await?;
+        let told = format!("{}: {}", status.reason, status.message);
+        if (status.correctness, status.reason.as_str()) != (Some(fault.verdict), fault.reason) {
+            problems.push(format!("{}: {:?}, {told}", fault.name, status.correctness));
+        } else if status.message.len() < 20 {
+            problems.push(format!("{}: nobody understands {told:?}", fault.name));
+        }
+        note(&format!("{}: {told} ({:.0?})", fault.name, start.elapsed()));
+        nothing_is_left(world, fault.name).await?;
+    }
+    let seed = campaign::seed();
+    assert!(problems.is_empty(), "WARPFORGE_TEST_SEED={seed}\n{}", problems.join("\n"));
+    Ok(())
+}
+
+/// A run that the fault happens to, to its end.
+async fn suffer(world: &World, fault: &Fault) -> Result<BenchmarkRunStatus, Error> {
+    let name = fault.name;
+    match fault.harm {
+        Harm::Store => world.s3.stop(),
+        Harm::Devices => {
+            for node in world.cluster.nodes() {
+                node.unhealthy("nvidia.com/gpu", "gpu-3")?;
+                world.cluster.offers(node, "nvidia.com/gpu", 7).await?;
+            }
+        }
+        _ => {}
+    }
+    let mut spec = json!({ "profile": "faults" });
+    merge(&mut spec, (fault.asks)());
+    world.submit(RUNS, name, spec).await?;
+    match fault.harm {
+        Harm::Nothing => world.complete(RUNS, name).await,
+        Harm::Store => {
+            let ended = world.complete(RUNS, name).await;
+            world.s3.restart()?;
+            world.s3.make_bucket("again").await?;
+            ended
+        }
+        Harm::Devices => {
+            let ended = world.complete(RUNS, name).await;
+            world.cluster.nodes().iter().try_for_each(Node::repair)?;
+            ended
+        }
+        Harm::Node(harm, mend) => {
+            let node = node_of(world, name).await?;
+            harm(node)?;
+            let ended = world.complete(RUNS, name).await;
+            mend(node)?;
+            world.cluster.ready(node).await?;
+            ended
+        }
+        Harm::ApiServer(seconds) => {
+            running(world, name).await?;
+            world.cluster.api_server().stop();
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            world.cluster.api_server().start()?;
+            world.cluster.api_server().answers(&world.cluster.client()).await?;
+            world.complete(RUNS, name).await
+        }
+        Harm::Profile => {
+            running(world, name).await?;
+            let profiles: Api<BenchmarkProfile> = Api::all(world.cluster.client());
+            profiles.delete("faults", &DeleteParams::default()).await?;
+            world.complete(RUNS, name).await
+        }
+        Harm::Kill(process) => {
+            running(world, name).await?;
+            world
+                .cluster
+                .until("the process to kill", PATIENCE, async || {
+                    match kill("/usr/bin/warpforge", process) {
+                        0 => Err("it is not there".to_owned()),
+                        _ => Ok(()),
+                    }
+                })
+                .await?;
+            world.complete(RUNS, name).await
+        }
+    }
+}
+
+async fn running(world: &World, name: &str) -> Result<(), Error> {
+    let runs = world.runs(RUNS);
+    world
+        .cluster
+        .until(&format!("{name} to run"), PATIENCE, async || {
+            let run = runs.get(name).await.map_err(|error| error.to_string())?;
+            let status = run.status.unwrap_or_default();
+            match status.phase {
+                Phase::Running | Phase::Complete => Ok(()),
+                _ => Err(format!("{} {}", status.phase.name(), status.message)),
+            }
+        })
+        .await
+}
+
+async fn node_of<'a>(world: &'a World, name: &str) -> Result<&'a Node, Error> {
+    running(world, name).await?;
+    let run = world.runs(RUNS).get(name).await?;
+    let pods = pods(world, &run.uid().unwrap_or_default()).await?;
+    let node = pods.first().and_then(|pod| pod.spec.as_ref()?.node_name.clone());
+    let node = node.unwrap_or_default();
+    let found = world.cluster.nodes().iter().find(|one| one.name() == node);
+    found.ok_or_else(|| Error::Wrong(format!("{name} runs on no node of ours: {node:?}")))
+}
+
+async fn pods(world: &World, uid: &str) -> Result<Vec<Pod>, Error> {
+    let pods: Api<Pod> = Api::namespaced(world.cluster.client(), RUNS);
+    let chosen = ListParams::default().labels(&format!("{}={uid}", labels::RUN_UID));
+    Ok(pods.list(&chosen).await?.items)
+}
+
+/// Kills every process with this beginning of its command line. The test sees those of its nodes.
+fn kill(program: &str, argument: &str) -> usize {
+    let start = format!("{program}\0{argument}\0").into_bytes();
+    let mut count = 0;
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let id = entry.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
+        if let Some(id) = id.filter(|_| line.starts_with(&start)) {
+            count += usize::from(kill_process(id, Signal::KILL).is_ok());
+        }
+    }
+    count
+}
+
+/// A run that has ended has no Jobs and no pods.
+async fn nothing_is_left(world: &World, name: &str) -> Result<(), Error> {
+    let uid = world.runs(RUNS).get(name).await?.uid().unwrap_or_default();
+    let jobs: Api<Job> = Api::namespaced(world.cluster.client(), RUNS);
+    let chosen = ListParams::default().labels(&format!("{}={uid}", labels::RUN_UID));
+    world
+        .cluster
+        .until(&format!("all of {name} to go"), PATIENCE, async || {
+            let jobs = jobs.list(&chosen).await.map_err(|error| error.to_string())?.items.len();
+            let pods = pods(world, &uid).await.map_err(|error| error.to_string())?.len();
+            if jobs + pods == 0 { Ok(()) } else { Err(format!("{jobs} Jobs, {pods} pods")) }
+        })
+        .await
+}
+
+/// Whatever phase a run is in, deleting it ends its pods; the same name can be used at once.
+pub async fn deleted(world: &'static World) -> Result<(), Error> {
+    for phase in [Phase::Pending, Phase::Starting, Phase::Running] {
+        world.submit(RUNS, "deleted", json!({})).await?;
+        let runs = world.runs(RUNS);
+        world
+            .cluster
+            .until(&format!("phase {}", phase.name()), PATIENCE, async || {
+                let run = runs.get("deleted").await.map_err(|error| error.to_string())?;
+                let now = run.status.unwrap_or_default().phase;
+                let passed = Phase::ALL.iter().position(|one| *one == now)
+                    >= Phase::ALL.iter().position(|one| *one == phase);
+                if passed { Ok(()) } else { Err(now.name().to_owned()) }
+            })
+            .await?;
+        let uid = runs.get("deleted").await?.uid().unwrap_or_default();
+        runs.delete("deleted", &DeleteParams::default()).await?;
+        world
+            .cluster
+            .until("its pods to go", PATIENCE, async || {
+                let there = runs.get_opt("deleted").await.map_err(|error| error.to_string())?;
+                let pods = pods(world, &uid).await.map_err(|error| error.to_string())?;
+                match there.is_none() && pods.is_empty() {
+                    true => Ok(()),
+                    false => Err(format!("{} pods", pods.len())),
+                }
+            })
+            .await?;
+    }
+    Ok(())
+}
+
+/// Operators are killed again and again while runs overlap: each run ends once, with its verdict.
+pub async fn operators_killed(world: &'static World) -> Result<(), Error> {
+    prepare(world).await?;
+    let mut numbers = campaign::numbers("operators killed");
+    let names: Vec<_> = (0..3).map(|number| format!("overlapping-{number}")).collect();
+    for name in &names {
+        world.submit(RUNS, name, json!({ "profile": "faults" })).await?;
+    }
+    for _ in 0..campaign::rounds(3, 20) {
+        tokio::time::sleep(Duration::from_millis(numbers.below(4_000))).await;
+        kill("/usr/bin/warpforge-operator", "run");
+    }
+    for name in &names {
+        let status = world.complete(RUNS, name).await?;
+        assert_eq!(status.correctness, Some(Verdict::Pass), "{name}: {}", status.message);
+        assert_eq!(status.attempts.len(), 1, "{name} was tried more than once");
+        nothing_is_left(world, name).await?;
+    }
+    Ok(())
+}
