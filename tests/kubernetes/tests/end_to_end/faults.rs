@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::{Node as NodeObject, Pod, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use rustix::process::{Pid, Signal, kill_process};
@@ -37,6 +37,8 @@ enum Harm {
     Devices,
     /// To the worker's node, once the run is running; mended when it has ended.
     Node(fn(&Node) -> Result<(), Error>, fn(&Node) -> Result<(), Error>),
+    /// The worker's node loses its power and is taken out of the cluster.
+    NodeDeleted,
     /// To the API server, for so many seconds, once the run is running.
     ApiServer(u64),
     /// To the profile, once the run is running.
@@ -189,10 +191,21 @@ const FAULTS: &[Fault] = &[
         verdict: Verdict::Pass,
         reason: "Agrees",
     },
+];
+
+/// Those that take minutes: a node is given a minute to come back.
+const OF_NODES: &[Fault] = &[
     Fault {
         name: "node-without-power",
         asks: long,
         harm: Harm::Node(Node::crash, Node::start),
+        verdict: Verdict::Pass,
+        reason: "Agrees",
+    },
+    Fault {
+        name: "node-deleted",
+        asks: long,
+        harm: Harm::NodeDeleted,
         verdict: Verdict::Pass,
         reason: "Agrees",
     },
@@ -255,12 +268,16 @@ async fn prepare(world: &World) -> Result<(), Error> {
 pub async fn all(world: &'static World) -> Result<(), Error> {
     let mut numbers = campaign::numbers("cluster faults");
     let mut rest: Vec<&Fault> = FAULTS.iter().collect();
-    let mut problems = Vec::new();
+    let mut chosen = Vec::new();
     for _ in 0..campaign::rounds(4, FAULTS.len()) {
-        let fault = rest.swap_remove(numbers.below(rest.len() as u64) as usize);
+        chosen.push(rest.swap_remove(numbers.below(rest.len() as u64) as usize));
+    }
+    chosen.extend(OF_NODES.iter().take(campaign::rounds(0, OF_NODES.len())));
+    let mut problems = Vec::new();
+    for fault in chosen {
         prepare(world).await?;
         let start = std::time::Instant::now();
-        let status = suffer(world, fault).await?;
+        let status = Box::pin(suffer(world, fault)).await?;
         let told = format!("{}: {}", status.reason, status.message);
         if (status.correctness, status.reason.as_str()) != (Some(fault.verdict), fault.reason) {
             problems.push(format!("{}: {:?}, {told}", fault.name, status.correctness));
@@ -309,6 +326,16 @@ async fn suffer(world: &World, fault: &Fault) -> Result<BenchmarkRunStatus, Erro
             harm(node)?;
             let ended = world.complete(RUNS, name).await;
             mend(node)?;
+            world.cluster.ready(node).await?;
+            ended
+        }
+        Harm::NodeDeleted => {
+            let node = node_of(world, name).await?;
+            node.crash()?;
+            let nodes: Api<NodeObject> = Api::all(world.cluster.client());
+            nodes.delete(&node.name(), &DeleteParams::default()).await?;
+            let ended = world.complete(RUNS, name).await;
+            node.start()?;
             world.cluster.ready(node).await?;
             ended
         }

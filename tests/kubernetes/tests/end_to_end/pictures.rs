@@ -3,17 +3,53 @@
 use std::fs;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
+use warpforge_operator_api::labels;
 use warpforge_test_kubernetes::Error;
 use warpforge_tests::root;
 
-use crate::world::World;
+use crate::world::{RUNS, World};
 
 /// Prometheus reads every second, and every query has data after two of them.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Panels that need what this machine does not have.
 const WITHOUT: &[(&str, &str)] = &[("Power", "no device here tells its power")];
+
+/// A run while it runs: its own metrics, its log, its states.
+pub async fn live(world: &'static World) -> Result<(), Error> {
+    let parameters = json!({ "steps": "60", "noise_runs": "2" });
+    world.submit(RUNS, "live", json!({ "workload": { "parameters": parameters } })).await?;
+    let pods: Api<Pod> = Api::namespaced(world.cluster.client(), RUNS);
+    let run = world.runs(RUNS).get("live").await?;
+    let chosen = format!("{}={}", labels::RUN_UID, run.uid().unwrap_or_default());
+    let chosen = ListParams::default().labels(&chosen);
+    let address = world
+        .cluster
+        .until("the worker's address", PATIENCE, async || {
+            let found = pods.list(&chosen).await.map_err(|error| error.to_string())?;
+            let address = found.iter().find_map(|pod| pod.status.as_ref()?.pod_ip.clone());
+            address.ok_or_else(|| "none".to_owned())
+        })
+        .await?;
+    world.prometheus.follow(&[(format!("{address}:9464"), json!({ "job": "runner" }))])?;
+    let query = "warpforge_runner_step{workload=\"bert-squad\", worker=\"cpu-0\"} > 0";
+    world
+        .cluster
+        .until("the worker's steps", PATIENCE, async || {
+            let series = world.prometheus.query(query).await.map_err(|error| error.to_string())?;
+            if series.is_empty() { Err("no series".to_owned()) } else { Ok(()) }
+        })
+        .await?;
+    let shown = world.warpforge(&["logs", "live", "--follow"], 0);
+    assert!(shown.contains("bert-squad, preset demo: 60 steps"), "{shown}");
+    let shown = world.warpforge(&["watch", "live"], 0);
+    assert!(shown.contains("Correctness Pass"), "{shown}");
+    Ok(())
+}
 
 /// A panel's name and one of its queries.
 fn queries() -> Vec<(String, String)> {

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
@@ -82,22 +83,33 @@ fn runner_image(cluster: &Cluster) -> Result<Image, Error> {
 }
 
 impl World {
+    /// An older version first, then this one over it: definitions are reached by an upgrade.
     async fn install(&self) -> Result<(), Error> {
-        let values = self.cluster.folder().join("values.json");
+        let folder = self.cluster.folder();
+        let values = folder.join("values.json");
         fs::write(&values, self.values().to_string()).unwrap();
-        let chart = root().join("charts/warpforge");
-        self.helm(&[
-            "install",
-            RELEASE,
-            chart.to_str().unwrap(),
-            "--create-namespace",
-            "--values",
-            values.to_str().unwrap(),
-            "--wait",
-            "--timeout=3m",
-        ]);
+        let (older, chart) = (folder.join("older"), root().join("charts/warpforge"));
+        ended(Command::new("cp").arg("-a").arg(&chart).arg(&older), 0);
+        edit(&older.join("Chart.yaml"), "\nversion: ", "\nversion: 0.0.1-before.");
+        edit(&older.join("files/crds/benchmarkruns.yaml"), "programUri", "onceUri");
+        let options = ["--values", values.to_str().unwrap(), "--wait", "--timeout=3m"];
+        for (verb, chart) in [("install", older), ("upgrade", chart)] {
+            let create = ["--create-namespace"].iter().filter(|_| verb == "install");
+            let words = [verb, RELEASE, chart.to_str().unwrap()];
+            let words: Vec<_> = words.iter().chain(&options).chain(create).copied().collect();
+            self.helm(&words);
+            let fields = self.fields().await?;
+            assert_eq!(fields.contains("programUri"), verb == "upgrade", "after {verb}");
+        }
         self.namespace(RUNS).await?;
         self.namespace_secret(RELEASE).await
+    }
+
+    /// The definition of runs, as the API server has it.
+    async fn fields(&self) -> Result<String, Error> {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.cluster.client());
+        let definition = definitions.get("benchmarkruns.warpforge.dev").await?;
+        Ok(serde_json::to_string(&definition.spec).unwrap())
     }
 
     fn values(&self) -> Value {
@@ -234,6 +246,12 @@ impl World {
 /// A remark in the output of the tests, past their capture.
 pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn edit(file: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains(from), "{}: {from}", file.display());
+    fs::write(file, text.replace(from, to)).unwrap();
 }
 
 fn ended(command: &mut Command, code: i32) -> String {
