@@ -77,6 +77,14 @@ pub struct Report {
     pub sha256: String,
 }
 
+impl Report {
+    /// Whether a status may hold it.
+    pub fn is_valid(&self) -> bool {
+        let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        self.uri.chars().count() <= 1024 && self.sha256.len() == 64 && self.sha256.chars().all(hex)
+    }
+}
+
 /// What became of the golden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum GoldenUse {

@@ -106,6 +106,14 @@ impl Pass {
             Self::Warpforge => "Warpforge",
         }
     }
+
+    /// As a metric's label.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Golden => "golden",
+            Self::Warpforge => "warpforge",
+        }
+    }
 }
 
 /// Data sets and weights.

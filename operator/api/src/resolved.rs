@@ -176,6 +176,15 @@ impl Resolved {
     }
 }
 
+/// What is run, as a metric's label: without what makes two runs of it differ.
+pub fn label(workload: Option<&Workload>, suite: Option<&Suite>) -> String {
+    match (workload, suite) {
+        (Some(workload), _) => workload.name.clone(),
+        (None, Some(suite)) => format!("suite/{}", suite.name),
+        (None, None) => "model".to_owned(),
+    }
+}
+
 /// What is run, in a few characters: the column that `kubectl get` shows.
 pub fn subject(
     workload: Option<&Workload>,

@@ -2,7 +2,7 @@
 
 use futures::{Stream, StreamExt as _};
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::watch_object;
+use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, ResourceExt as _};
 use warpforge_operator_api::{BenchmarkRun, BenchmarkRunStatus, Verdict};
 
@@ -13,6 +13,8 @@ pub enum Seen {
     State(Box<BenchmarkRun>),
     /// It cannot be seen now; the next look is on its way.
     Nothing(String),
+    /// It may not be seen, and trying again will not help.
+    Refused(kube::Error),
     /// It is gone, or another one has its name.
     Deleted,
 }
@@ -22,12 +24,30 @@ pub fn follow(api: &Api<BenchmarkRun>, run: &BenchmarkRun) -> impl Stream<Item =
     let uid = run.metadata.uid.clone();
     let states = watch_object(api.clone(), &run.name_any()).default_backoff();
     states.map(move |state| match state {
-        Err(error) => Seen::Nothing(error.to_string()),
+        Err(error) => match refused(error) {
+            Ok(refused) => Seen::Refused(refused),
+            Err(error) => Seen::Nothing(error.to_string()),
+        },
         Ok(now) => match now.filter(|now| now.metadata.uid == uid) {
             Some(now) => Seen::State(Box::new(now)),
             None => Seen::Deleted,
         },
     })
+}
+
+/// An answer of the API server that will stay the same: who asks is unknown or may not.
+fn refused(error: watcher::Error) -> Result<kube::Error, watcher::Error> {
+    match error {
+        watcher::Error::InitialListFailed(inner) | watcher::Error::WatchStartFailed(inner) => {
+            match inner {
+                kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
+                    Ok(kube::Error::Api(status))
+                }
+                inner => Err(watcher::Error::WatchStartFailed(inner)),
+            }
+        }
+        other => Err(other),
+    }
 }
 
 /// Where a run is, in a line.

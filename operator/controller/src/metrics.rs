@@ -12,6 +12,7 @@ use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
+use warpforge_operator_api::resolved::label;
 use warpforge_operator_api::status::{ConditionType, Phase};
 use warpforge_operator_api::{BenchmarkRun, BenchmarkRunStatus, Reason, Verdict};
 
@@ -219,12 +220,7 @@ impl Metrics {
 
     /// What is run, as a label.
     fn workload(&self, run: &BenchmarkRun) -> String {
-        let spec = &run.spec;
-        let name = match (&spec.workload, &spec.suite) {
-            (Some(workload), _) => workload.name.clone(),
-            (None, Some(suite)) => format!("suite/{}", suite.name),
-            (None, None) => "model".to_owned(),
-        };
+        let name = label(run.spec.workload.as_ref(), run.spec.suite.as_ref());
         let workload = self.workloads.bounded(&name);
         // From 0: a counter that Prometheus first sees at 1 has never increased.
         for kind in ["correctness", "performance"] {

@@ -108,16 +108,18 @@ fn pod_failure(pod: &PodSeen, leads: bool) -> Option<Cause> {
 
 /// What needs no message to be known.
 fn killed(end: &PodEnd) -> Option<Reason> {
-    let during = || Termination::parse(&end.text).ok()?.pass;
     if end.not_started {
-        Some(Reason::ContainerNotStarted)
-    } else if !end.out_of_memory {
-        None
-    } else if during() == Some(Pass::Golden) {
-        Some(Reason::GoldenOutOfMemory)
-    } else {
-        Some(Reason::OutOfMemory)
+        return Some(Reason::ContainerNotStarted);
     }
+    if !end.out_of_memory {
+        return None;
+    }
+    let message = Termination::parse(&end.text).ok();
+    // A worker that outlived its pass knows which one was killed.
+    let said = message.as_ref().and_then(|message| Reason::parse(&message.reason));
+    let golden = said == Some(Reason::GoldenOutOfMemory)
+        || message.is_some_and(|message| message.pass == Some(Pass::Golden));
+    Some(if golden { Reason::GoldenOutOfMemory } else { Reason::OutOfMemory })
 }
 
 fn of_disruption(disruption: Disruption) -> Reason {

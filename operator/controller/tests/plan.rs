@@ -196,6 +196,7 @@ const ENDINGS: &[Row] = &[
     // What needs no message: named at once.
     (true, 60, "oom", "running", "", "Complete OutOfMemory Inconclusive exit 3"),
     (true, 60, "oom golden", "running", "", "Complete GoldenOutOfMemory Inconclusive exit 3"),
+    (true, 60, "oom told", "running", "", "Complete GoldenOutOfMemory Inconclusive exit 3"),
     (true, 60, "running", "oom", "", "Complete OutOfMemory Inconclusive exit 3"),
     (true, 60, "running", "evicted", "", "Complete Evicted Inconclusive exit 3"),
     (true, 60, "running", "preempted", "", "Complete Preempted Inconclusive exit 3"),

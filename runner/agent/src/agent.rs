@@ -13,6 +13,7 @@ use warpforge_operator_api::Reason;
 use warpforge_operator_api::contract::{
     RANKS_FILE, Rank, RankMap, RunnerSpec, SPEC_FILE, Termination, VERSION,
 };
+use warpforge_operator_api::resolved::label;
 
 use crate::artifacts::Artifacts;
 use crate::child::{Show, Starter};
@@ -141,7 +142,7 @@ async fn work(
     let state = Shared::new(request.first_pass());
     let face = Face {
         state: state.clone(),
-        workload: spec.spec.subject(),
+        workload: label(spec.spec.workload.as_ref(), spec.spec.suite.as_ref()),
         worker: format!("{}-{}", own.group, own.index),
     };
     let serving = serve::listen(options.http, face).await.map_err(|error| {
@@ -253,7 +254,9 @@ impl Worker {
         let left = deadline.saturating_sub(self.started.elapsed().as_secs());
         // What a pass has come to by then has to be stored yet.
         let left = left - (left / 10).min(RESERVE);
-        left.min(self.request.limit.unwrap_or(u64::MAX)).max(1)
+        let used = self.started.elapsed().as_secs();
+        let own = self.request.limit.map_or(u64::MAX, |limit| limit.saturating_sub(used));
+        left.min(own).max(1)
     }
 
     /// Where ranks of a golden meet: beside the agents' own port.

@@ -2,6 +2,7 @@
 //! said at once.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -102,16 +103,25 @@ fn may_pass(error: &BundleError) -> bool {
     }
 }
 
-/// Tries until it is done, has failed for good, or nothing has moved for as long as `patience`.
+/// Tries until it is done, has failed for good, or nothing has moved for as long as `patience`. What
+/// was sent before and is sent again is no move: a store that always fails at the same place would
+/// be tried for ever.
 async fn persist<T>(
     patience: Duration,
     mut attempt: impl AsyncFnMut(&mut dyn FnMut(Progress)) -> Result<T, BundleError>,
 ) -> Result<T, BundleError> {
     let moved = Cell::new(Instant::now());
+    let mut furthest: BTreeMap<String, u64> = BTreeMap::new();
     let mut pause = FIRST_PAUSE;
     let mut last = None;
     loop {
-        let mut watch = |_: Progress| moved.set(Instant::now());
+        let mut watch = |progress: Progress| {
+            let known = furthest.entry(progress.file).or_default();
+            if progress.at > *known {
+                *known = progress.at;
+                moved.set(Instant::now());
+            }
+        };
         let result = tokio::select! {
             result = attempt(&mut watch) => result,
             () = stalled(&moved, patience) => {

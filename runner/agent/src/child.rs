@@ -145,6 +145,11 @@ impl Starter {
 }
 
 impl Ended {
+    /// It ended with 0 and told of no failure: who could not print anything any more ends so, too.
+    pub fn succeeded(&self) -> bool {
+        self.code() == Some(0) && self.failed.is_none()
+    }
+
     pub fn code(&self) -> Option<i32> {
         self.status.code()
     }

@@ -19,7 +19,7 @@ pub(crate) async fn follow(worker: &Worker) -> Result<Termination, Failure> {
         failure = leader.lost() => return Err(failure),
     };
     let failure = match ended {
-        Ok(ended) if ended.code() == Some(0) => {
+        Ok(ended) if ended.succeeded() => {
             leader.done().await?;
             return Ok(over);
         }

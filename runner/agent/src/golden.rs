@@ -51,6 +51,8 @@ pub async fn bring(
             }
         }
         clear(folder)?;
+        // What had arrived of a damaged one must not be stored with the run's own results.
+        clear(&folder.with_extension("partial"))?;
     }
     Ok(found)
 }

@@ -143,7 +143,7 @@ impl<'a> Lead<'a> {
             ended = self.worker.starter.run(&arguments, Pass::Golden) => ended?,
             failure = peers.lost() => return Err(failure),
         };
-        if ended.code() != Some(0) {
+        if !ended.succeeded() {
             return Err(ended.failure());
         }
         peers.all_done(TOGETHER).await?;
@@ -164,7 +164,7 @@ impl<'a> Lead<'a> {
         }
         let arguments = self.arguments(Step::Golden);
         let ended = self.worker.starter.run(&arguments, Pass::Golden).await?;
-        if ended.code() != Some(0) {
+        if !ended.succeeded() {
             return Err(ended.failure());
         }
         let name = self.keep_golden(&key, stored == Stored::Damaged).await?;
@@ -175,7 +175,7 @@ impl<'a> Lead<'a> {
     async fn find_golden(&self, arguments: &[OsString]) -> Result<(String, Stored), Failure> {
         let Worker { request, starter, artifacts, spec, .. } = self.worker;
         let ended = starter.run(arguments, request.first_pass()).await?;
-        let Some(key) = ended.key.clone().filter(|_| ended.code() == Some(0)) else {
+        let Some(key) = ended.key.clone().filter(|_| ended.succeeded()) else {
             return Err(ended.failure());
         };
         let stored = match artifacts {

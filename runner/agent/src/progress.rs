@@ -86,7 +86,7 @@ impl State {
             "{{workload=\"{}\",worker=\"{}\",pass=\"{}\"}}",
             escaped(workload),
             escaped(worker),
-            pass.name()
+            pass.label()
         );
         let rows = [
             ("step", "Steps that the pass has taken.", Some(f64::from(*step))),
@@ -142,7 +142,7 @@ mod tests {
         state.take(&step(Pass::Golden, 20), start + Duration::from_secs(5));
         assert_eq!(state.progress().eta_seconds, Some(40));
         let text = state.metrics("bert-squad/\"x\"", "cpu-0");
-        assert!(text.contains("warpforge_runner_steps_per_second{workload=\"bert-squad/\\\"x\\\"\",worker=\"cpu-0\",pass=\"Golden\"} 2\n"), "{text}");
+        assert!(text.contains("warpforge_runner_steps_per_second{workload=\"bert-squad/\\\"x\\\"\",worker=\"cpu-0\",pass=\"golden\"} 2\n"), "{text}");
     }
 
     #[test]

@@ -94,6 +94,10 @@ pub fn request(spec: &RunnerSpec, ranks: &RankMap) -> Result<Request, Refusal> {
     let program = run.program_uri.as_ref();
     let program = program.map(|uri| Source::parse("programUri", uri, &run.data, store));
     let program = program.transpose()?;
+    if run.data.hugging_face_token_secret.is_some() {
+        let why = "workers fetch nothing from the hub yet; bring the data in data.volumeClaims";
+        return refuse("data.huggingFaceTokenSecret", why);
+    }
     let training = !matches!(subject, Subject::Model { training: false, .. });
     let is_workload = matches!(subject, Subject::Workload { .. });
     if is_workload {

@@ -172,8 +172,9 @@ pub fn explain(error: &kube::Error, server: &str) -> String {
 
 pub fn cure_of(error: &kube::Error) -> &'static str {
     match error {
-        kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
-            "renew the credentials in the kubeconfig"
+        kube::Error::Api(status) if status.code == 401 => "renew the credentials in the kubeconfig",
+        kube::Error::Api(status) if status.code == 403 => {
+            "ask for that right, or use a context of the kubeconfig that has it"
         }
         _ => CURE,
     }

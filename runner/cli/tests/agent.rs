@@ -79,7 +79,7 @@ fn a_workload_passes_its_bundle_is_stored_and_the_next_run_reuses_the_golden() {
         text.contains("\"pass\":\"Golden\"") && text.contains("\"loss\":")
     });
     let metrics = worker.ask("/metrics").unwrap_or_default();
-    let label = "workload=\"bert-squad/demo\",worker=\"cpu-0\"";
+    let label = "workload=\"bert-squad\",worker=\"cpu-0\"";
     assert!(metrics.contains(label) && metrics.contains("warpforge_runner_steps"), "{metrics}");
     worker.until_pass("Warpforge");
     let interim = fs::read_to_string(worker.folder.join("termination-log")).unwrap();

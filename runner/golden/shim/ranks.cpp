@@ -34,11 +34,20 @@ template <class F>
 void exchange(const at::Tensor* const* tensors, size_t count, F begin) {
   std::vector<at::Tensor> dense;
   std::vector<Work> works;
-  for (size_t i = 0; i < count; ++i) {
-    const auto tensor = tensors[i]->detach();
-    if (tensor.numel() == 0) continue;
-    dense.push_back(tensor.contiguous());
-    works.push_back(begin(dense.back()));
+  try {
+    for (size_t i = 0; i < count; ++i) {
+      const auto tensor = tensors[i]->detach();
+      if (tensor.numel() == 0) continue;
+      dense.push_back(tensor.contiguous());
+      works.push_back(begin(dense.back()));
+    }
+  } catch (...) {
+    // What has begun still writes to `dense`; it must end before that does.
+    try {
+      finish(works);
+    } catch (...) {
+    }
+    throw;
   }
   finish(works);
   size_t next = 0;

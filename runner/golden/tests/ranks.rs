@@ -353,7 +353,7 @@ fn ranks_that_differ_do_not_train_together() {
         assert!(lost || said.contains("differ in their settings"), "{rank}: {said}");
         assert!(lost || kind == FailureKind::Ranks, "{kind:?}");
     }
-    let three = Join { timeout_seconds: 3.0, ..self::meeting(3) };
+    let three = Join { timeout_seconds: 20.0, ..self::meeting(3) };
     let ends = thread::scope(|scope| {
         let started = [0, 1, 1].map(|rank| {
             let join = Join { rank, ..three.clone() };

@@ -95,7 +95,7 @@ fn enter() -> Result<Never, Error> {
     // Sweeps when the last of them is gone and its input ends with them; who waits for the
     // lock waits for it too.
     let mut sweeper = Command::new("sh")
-        .args(["-c", &format!("read -r _; {}; rm -rf \"$0\"", cgroups::REMOVE)])
+        .args(["-c", &format!("read -r _; {}; {}; rm -rf \"$0\"", cgroups::REMOVE, tunables())])
         .arg(&folder)
         .process_group(0)
         .stdin(Stdio::piped())
@@ -114,6 +114,26 @@ fn enter() -> Result<Never, Error> {
         .env(INSIDE, &folder)
         .exec();
     Err(Error::Io { what: "could not start unshare".to_owned(), source: error })
+}
+
+/// Settings of the kernel that a kubelet changes and that no namespace has of its own, as commands
+/// that put back what is there now.
+fn tunables() -> String {
+    let names = [
+        "vm/overcommit_memory",
+        "vm/panic_on_oom",
+        "kernel/panic",
+        "kernel/panic_on_oops",
+        "kernel/keys/root_maxkeys",
+        "kernel/keys/root_maxbytes",
+    ];
+    let back = names.iter().filter_map(|name| {
+        let path = format!("/proc/sys/{name}");
+        let value: i64 = fs::read_to_string(&path).ok()?.trim().parse().ok()?;
+        Some(format!("echo {value} > {path}"))
+    });
+    // Never empty: it stands between two semicolons.
+    std::iter::once("true".to_owned()).chain(back).collect::<Vec<_>>().join("; ")
 }
 
 /// One cluster to a machine: nodes have names in its cgroups. Removes what a killed one left.

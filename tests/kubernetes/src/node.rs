@@ -24,6 +24,9 @@ use crate::{address, cgroups, network};
 /// How long a step on the way up may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// By the shell's own: a program of that name is not on every machine.
+const KILL: &str = "kill \"$1\" \"$2\"";
+
 /// What runs on a node, in the order of starting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Service {
@@ -258,12 +261,14 @@ impl Node {
     fn end(&self, service: Service) -> Result<(), Error> {
         self.signal(service, "KILL")?;
         let number = self.service(service)?.to_string();
-        self.wait("the end of a service", || self.exec(&["kill", "-0", &number]).is_err())
+        self.wait("the end of a service", || {
+            self.exec(&["sh", "-c", KILL, "sh", "-0", &number]).is_err()
+        })
     }
 
     fn signal(&self, service: Service, signal: &str) -> Result<(), Error> {
         let number = self.service(service)?.to_string();
-        self.exec(&["kill", &format!("-{signal}"), &number]).map(drop)
+        self.exec(&["sh", "-c", KILL, "sh", &format!("-{signal}"), &number]).map(drop)
     }
 
     fn service(&self, service: Service) -> Result<u32, Error> {

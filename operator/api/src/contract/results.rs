@@ -73,6 +73,18 @@ impl Figure {
         value.is_finite().then(|| Self(format!("{value:.5e}")))
     }
 
+    /// Whether it is what [`new`](Self::new) writes, or as short and as plain.
+    fn is_valid(&self) -> bool {
+        let plain = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
+        // Rust also reads `.5` and `5.`, which the definition's pattern does not let through.
+        let edges = self.0.trim_start_matches('-');
+        let whole = edges.starts_with(|c: char| c.is_ascii_digit())
+            && edges.ends_with(|c: char| c.is_ascii_digit())
+            && !edges.contains(".e")
+            && !edges.contains(".E");
+        self.0.len() <= 32 && self.0.chars().all(plain) && whole && self.value().is_some()
+    }
+
     /// `None` where an object holds what this version does not understand.
     pub fn value(&self) -> Option<f64> {
         self.0.parse().ok().filter(|value: &f64| value.is_finite())
@@ -102,6 +114,11 @@ impl PassResults {
         *self == Self::default()
     }
 
+    fn figures(&self) -> impl Iterator<Item = &Figure> {
+        let own = [&self.throughput, &self.loss, &self.power_watts];
+        own.into_iter().flatten().chain(self.metrics.values())
+    }
+
     /// Notes a metric, if there is room and it is a number.
     pub fn metric(&mut self, name: &str, value: f64) {
         let fits = self.metrics.len() < METRICS && name.len() <= 32;
@@ -112,6 +129,18 @@ impl PassResults {
 }
 
 impl Results {
+    /// Whether a status may hold them: they come from a pod, and one that breaks a bound would keep
+    /// the verdict from being stored.
+    pub fn is_valid(&self) -> bool {
+        let figures = [&self.ratio, &self.worst_error].into_iter().flatten();
+        let passes = [&self.golden, &self.warpforge];
+        self.hardware.chars().count() <= 63
+            && self.fallbacks.is_none_or(|count| count >= 0)
+            && figures.chain(passes.iter().flat_map(|pass| pass.figures())).all(Figure::is_valid)
+            && passes.iter().all(|pass| pass.metrics.len() <= METRICS)
+            && passes.iter().all(|pass| pass.metrics.keys().all(|name| name.len() <= 32))
+    }
+
     pub fn of(&self, pass: Pass) -> &PassResults {
         match pass {
             Pass::Golden => &self.golden,
@@ -133,6 +162,27 @@ mod tests {
             assert!((read - value).abs() <= value.abs() * 1e-5, "{value} became {read}");
         }
         assert_eq!(Figure::new(f64::NAN).or(Figure::new(f64::INFINITY)), None);
+    }
+
+    #[test]
+    fn what_a_status_cannot_hold_is_found() {
+        let figure = |text: &str| Some(Figure(text.to_owned()));
+        for text in ["1", "-1.5", "9.69635e1", "0.00000e0", "1e-300"] {
+            let results = Results { ratio: figure(text), ..Results::default() };
+            assert!(results.is_valid(), "{text}");
+        }
+        for text in ["NaN", "inf", "", "1.", ".5", "+1", "1e", "1.e5", "0x1", "1 ", "--1"] {
+            let mut results = Results::default();
+            results.golden.loss = figure(text);
+            assert!(!results.is_valid(), "{text}");
+        }
+        assert!(!Results { hardware: "h".repeat(64), ..Results::default() }.is_valid());
+        assert!(!Results { fallbacks: Some(-1), ..Results::default() }.is_valid());
+        let mut results = Results::default();
+        for number in 0..=METRICS {
+            results.golden.metrics.insert(number.to_string(), Figure("1".to_owned()));
+        }
+        assert!(!results.is_valid());
     }
 
     #[test]

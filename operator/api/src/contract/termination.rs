@@ -136,8 +136,11 @@ impl Termination {
         if text.is_empty() {
             return Err(Unreadable::Absent);
         }
-        let message: Self =
+        let mut message: Self =
             serde_json::from_str(text).map_err(|error| Unreadable::Json(error.to_string()))?;
+        // A verdict is worth more than the figures beside it.
+        message.results = message.results.filter(Results::is_valid);
+        message.report = message.report.filter(Report::is_valid);
         match message.version {
             VERSION => Ok(message),
             other => Err(Unreadable::Version(other)),

@@ -82,14 +82,14 @@ impl Results {
         };
         if let Some(progress) = status.progress.as_ref().filter(|_| !status.is_complete()) {
             let loss = progress.loss.as_ref().and_then(|loss| loss.parse().ok());
-            see(&self.loss, Some(progress.updated_at), &[label(progress.pass)], loss);
+            see(&self.loss, Some(progress.updated_at), &[progress.pass.label()], loss);
         }
         let Some(results) = &status.results else { return };
         let at = status.completed_at;
         let value = |figure: &Option<Figure>| figure.as_ref().and_then(Figure::value);
         let hardware = self.hardware.bounded(&results.hardware);
         for pass in [Pass::Golden, Pass::Warpforge] {
-            let (of, pass) = (results.of(pass), label(pass));
+            let (of, pass) = (results.of(pass), pass.label());
             see(&self.throughput, at, &[&hardware, pass], value(&of.throughput));
             see(&self.loss, at, &[pass], value(&of.loss));
             see(&self.power, at, &[pass], value(&of.power_watts));
@@ -112,12 +112,5 @@ impl Results {
         for Seen { gauge, labels, value, .. } in found.0 {
             gauge.with_label_values(&labels).set(value);
         }
-    }
-}
-
-fn label(pass: Pass) -> &'static str {
-    match pass {
-        Pass::Golden => "golden",
-        Pass::Warpforge => "warpforge",
     }
 }

@@ -140,6 +140,11 @@ pub fn say(pod: &mut PodSeen, words: &str) {
             pod.phase = PodPhase::Running;
             pod.waiting = None;
         }
+        // The worker outlived its pass and says so; its container is marked all the same.
+        ["oom", "told"] => {
+            let text = Termination::failure(3, Reason::GoldenOutOfMemory, "").to_json();
+            fail(pod, PodEnd { out_of_memory: true, ..end(Some(3), text) });
+        }
         ["oom", ..] => {
             let pass = if words.len() > 1 { Pass::Golden } else { Pass::Warpforge };
             let text = Termination::interim(pass).to_json();

@@ -73,6 +73,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
         },
     };
     let (code, message) = warpforge_agent::run(&options, variable);
-    ui.note(&format!("{}: {}", message.reason, message.message))?;
+    // The exit code must be the message's, whether or not anybody reads this.
+    let _ = ui.note(&format!("{}: {}", message.reason, message.message));
     Ok(Exit::of_code(code))
 }

@@ -18,8 +18,8 @@ Examples:
   warpforge logs nightly-28711 --follow
   warpforge logs nightly-28711 --worker cpu-1
 
-A finished run's pods are gone once its verdict is stored; its bundle has what they said
-(`warpforge report RUN`).";
+A finished run's pods are gone soon after its verdict is stored, and their logs with them; how it
+ended is in `warpforge get RUN` and `warpforge report RUN`.";
 
 /// Show what a run's workers say
 #[derive(Debug, clap::Args)]
@@ -83,7 +83,7 @@ fn choose(all: &[Worker], asked: Option<&str>, ended: bool) -> Result<Vec<Worker
         return Err(match ended {
             true => Misuse::new(
                 "the run has ended, and its pods are gone",
-                "its bundle has what they said: warpforge report RUN",
+                "how it ended is told by: warpforge get RUN",
             ),
             false => Misuse::new("the run has no workers yet", "see why with: warpforge get RUN"),
         }

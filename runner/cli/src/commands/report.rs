@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use warpforge_operator_api::BenchmarkRunStatus;
 use warpforge_operator_api::data::S3;
+use warpforge_parity::bundle::{REPORT_HTML, REPORT_JSON};
+use warpforge_parity::report::{Report, html};
 use warpforge_store::{Credentials, ObjectStore, Settings};
 
 use super::Context;
@@ -21,7 +23,8 @@ Examples:
   warpforge report nightly-28711 --out reports/ --endpoint http://localhost:9000
 
 Credentials are taken from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. The
-whole bundle comes with `warpforge bundle pull`. The exit code is the run's verdict.";
+report is held against the digest in the run's status, and the page drawn from it. The whole bundle
+comes with `warpforge bundle pull`. The exit code is the run's verdict.";
 
 /// Bring a finished run's report from the object store
 #[derive(Debug, clap::Args)]
@@ -72,22 +75,24 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
         let folder = context.environment.folder().join(folder);
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("{} cannot be made", folder.display()))?;
-        for file in ["report.json", "report.html"] {
-            let (key, to) = (format!("{}{file}", report.folder), folder.join(file));
-            let brought = store.fetch(&key, &to, &mut |_| ()).await;
-            let brought = brought.map_err(|error| explain(&error))?;
-            if file == "report.json" && brought.sha256 != report.sha256 {
-                std::fs::remove_file(&to)?;
-                let message = format!("{key} is not the report that the run stored");
-                return Err(Misuse::new(message, "look into who writes to the bucket")
-                    .ending(Exit::Fail)
-                    .into());
-            }
+        let to = folder.join(REPORT_JSON);
+        let brought = store.fetch(&report.key, &to, &mut |_| ()).await;
+        if brought.map_err(|error| explain(&error))?.sha256 != report.sha256 {
+            std::fs::remove_file(&to)?;
+            let message = format!("{} is not the report that the run stored", report.key);
+            let help = "look into who writes to the bucket";
+            return Err(Misuse::new(message, help).ending(Exit::Inconclusive).into());
         }
+        // The page is drawn here, from what was checked: a stored one nobody vouches for.
+        let text = std::fs::read(&to)?;
+        let read: Report = serde_json::from_slice(&text)
+            .with_context(|| format!("{} is of another version", to.display()))?;
+        let page = folder.join(REPORT_HTML);
+        std::fs::write(&page, html(&read))
+            .with_context(|| format!("{} cannot be written", page.display()))?;
         for line in lines {
             ui.note(&format!("{}: {line}", args.run))?;
         }
-        let page = folder.join("report.html");
         writeln!(ui.out(), "{}", page.display())?;
         if args.open {
             open(&page)?;
@@ -99,8 +104,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
 /// Where a run's report is.
 struct Stored<'a> {
     store: &'a S3,
-    /// What keys begin with beside it.
-    folder: String,
+    key: String,
     sha256: &'a str,
 }
 
@@ -111,12 +115,11 @@ fn stored(status: &BenchmarkRunStatus) -> Result<Stored<'_>, Misuse> {
         return Err(Misuse::new("the run stored no report", help).ending(Exit::Skipped));
     };
     let start = format!("s3://{}/", artifacts.s3.bucket);
-    let key = report.uri.strip_prefix(&start).and_then(|key| key.strip_suffix("report.json"));
-    let folder = key.map(str::to_owned).ok_or_else(|| {
+    let key = report.uri.strip_prefix(&start).map(str::to_owned).ok_or_else(|| {
         let help = "bring it with a client of the object store";
         Misuse::new(format!("the report is elsewhere: {}", report.uri), help)
     })?;
-    Ok(Stored { store: &artifacts.s3, folder, sha256: &report.sha256 })
+    Ok(Stored { store: &artifacts.s3, key, sha256: &report.sha256 })
 }
 
 fn open(page: &Path) -> anyhow::Result<()> {

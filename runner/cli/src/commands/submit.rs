@@ -80,7 +80,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
             ui.note("a run of that name asks for the same and is there already")?;
         }
         writeln!(ui.out(), "{namespace}/{}", created.run.name_any())?;
-        if args.wait { follow(&api, &created.run, ui).await } else { Ok(Exit::Pass) }
+        if args.wait { follow(&cluster, &created.run, ui).await } else { Ok(Exit::Pass) }
     })
 }
 
@@ -95,39 +95,44 @@ fn explain(error: &CreateError) -> anyhow::Error {
 }
 
 /// Tells a run's states until it ends. A cluster that is away for a while is waited for.
-pub async fn follow(
-    api: &Api<BenchmarkRun>,
-    run: &BenchmarkRun,
-    ui: &mut Ui,
-) -> anyhow::Result<Exit> {
+pub async fn follow(cluster: &Cluster, run: &BenchmarkRun, ui: &mut Ui) -> anyhow::Result<Exit> {
     let name = run.name_any();
-    let mut states = std::pin::pin!(warpforge_operator_client::follow(api, run));
+    let namespace = run.namespace().unwrap_or_else(|| cluster.namespace.clone());
+    let api: Api<BenchmarkRun> = Api::namespaced(cluster.client.clone(), &namespace);
+    let mut states = std::pin::pin!(warpforge_operator_client::follow(&api, run));
     let mut last = String::new();
     while let Some(seen) = states.next().await {
         let status = match seen {
             Seen::State(run) => run.status.unwrap_or_default(),
             Seen::Nothing(error) => {
-                ui.note(&format!("{name}: it cannot be seen ({error}); trying again"))?;
+                tell(ui, &format!("{name}: it cannot be seen ({error}); trying again"));
                 continue;
             }
+            Seen::Refused(error) => return Err(cluster.explained(&error)),
             Seen::Deleted => {
-                writeln!(ui.out(), "{name}: deleted before it ended")?;
+                tell(ui, &format!("{name}: deleted before it ended"));
                 return Ok(Exit::Inconclusive);
             }
         };
         let line = warpforge_operator_client::line(&status);
         if line != last {
-            ui.note(&format!("{name}: {line}"))?;
+            tell(ui, &format!("{name}: {line}"));
             last = line;
         }
         if let Some((code, lines)) = warpforge_operator_client::ending(&status) {
             for line in lines {
-                writeln!(ui.out(), "{name}: {line}")?;
+                let _ = writeln!(ui.out(), "{name}: {line}");
             }
             return Ok(exit(code));
         }
     }
     Ok(Exit::Inconclusive)
+}
+
+/// The verdict is the exit code's to tell: a reader that has left (`submit --wait | head -1`) does
+/// not make it a pass.
+fn tell(ui: &mut Ui, text: &str) {
+    let _ = ui.note(text);
 }
 
 /// The exit code that a run ended with, as this program's own.

@@ -44,7 +44,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
         let cluster = Cluster::connect(context, &args.namespace).await?;
         if let Some(name) = &args.run {
             let run = cluster.run(name).await?;
-            return follow(&cluster.runs(), &run, ui).await;
+            return follow(&cluster, &run, ui).await;
         }
         let api = match args.all_namespaces {
             true => Api::all(cluster.client.clone()),

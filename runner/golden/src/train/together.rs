@@ -143,8 +143,10 @@ pub fn average(
                 .tensor("aten::zeros_like", "", &[(&trained.parameter).into()])
                 .map_err(failure::internal)?,
         };
+        // Not in place: autograd may give two parameters one memory for their gradients.
         let arguments = [(&tensor).into(), Value::from(share)];
-        library.apply("aten::mul_", "Scalar", &arguments).map_err(failure::internal)?;
+        let tensor =
+            library.tensor("aten::mul", "Scalar", &arguments).map_err(failure::internal)?;
         all.push(tensor.clone());
         *gradient = Some(tensor);
     }

@@ -111,6 +111,8 @@ fn kubelet(places: &Places) -> Value {
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": format!("/{}", cgroups::name(places.number)),
         "failCgroupV1": false,
+        // Golden alone may run out of memory; on cgroup v2 all of the pod would be killed with it.
+        "singleProcessOOMKill": true,
         "failSwapOn": false,
         "enforceNodeAllocatable": [],
         "containerRuntimeEndpoint": format!("unix://{folder}/containerd.sock"),

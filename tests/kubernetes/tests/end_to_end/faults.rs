@@ -66,7 +66,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "unschedulable",
         asks: || {
-            let much = json!({ "resources": { "requests": { "cpu": "64" } } });
+            let much = json!({ "resources": { "requests": { "cpu": "100000" } } });
             let mut spec = worker(much);
             merge(&mut spec, json!({ "pendingDeadlineSeconds": 10 }));
             spec
@@ -471,7 +471,15 @@ pub async fn operators_killed(world: &'static World) -> Result<(), Error> {
     }
     for _ in 0..campaign::rounds(3, 20) {
         tokio::time::sleep(Duration::from_millis(numbers.below(4_000))).await;
-        kill("/usr/bin/warpforge-operator", "run");
+        world
+            .cluster
+            .until("an operator to kill", PATIENCE, async || {
+                match kill("/usr/bin/warpforge-operator", "run") {
+                    0 => Err("none runs".to_owned()),
+                    _ => Ok(()),
+                }
+            })
+            .await?;
     }
     for name in &names {
         let status = world.complete(RUNS, name).await?;

@@ -116,6 +116,7 @@ async fn follow(api: &Api<BenchmarkRun>, run: &BenchmarkRun) -> anyhow::Result<i
                 tracing::warn!(error, "the run cannot be seen; trying again");
                 continue;
             }
+            Seen::Refused(error) => return Err(error).context("the run may not be seen"),
             Seen::Deleted => {
                 writeln!(out, "{name}: deleted before it ended")?;
                 return Ok(Verdict::Inconclusive.exit_code());
