@@ -23,6 +23,8 @@ struct Fault {
     asks: fn() -> Value,
     harm: Harm,
     verdict: Verdict,
+    /// Or what ends so: which process the kernel kills for want of memory is its own choice, and it
+    /// may be golden's.
     reason: &'static str,
 }
 
@@ -68,7 +70,7 @@ const FAULTS: &[Fault] = &[
         asks: || {
             let much = json!({ "resources": { "requests": { "cpu": "100000" } } });
             let mut spec = worker(much);
-            merge(&mut spec, json!({ "pendingDeadlineSeconds": 10 }));
+            merge(&mut spec, json!({ "pendingDeadlineSeconds": 20 }));
             spec
         },
         harm: Harm::Nothing,
@@ -79,7 +81,7 @@ const FAULTS: &[Fault] = &[
         name: "image-missing",
         asks: || {
             let mut spec = worker(json!({ "image": "warpforge.test/runner-cpu:none" }));
-            merge(&mut spec, json!({ "pendingDeadlineSeconds": 20 }));
+            merge(&mut spec, json!({ "pendingDeadlineSeconds": 60 }));
             spec
         },
         harm: Harm::Nothing,
@@ -90,7 +92,7 @@ const FAULTS: &[Fault] = &[
         name: "secret-missing",
         asks: || {
             json!({
-                "pendingDeadlineSeconds": 20,
+                "pendingDeadlineSeconds": 40,
                 "data": { "huggingFaceTokenSecret": { "name": "none", "key": "token" } },
             })
         },
@@ -116,7 +118,7 @@ const FAULTS: &[Fault] = &[
         asks: || {
             json!({
                 "goldenPolicy": "Only",
-                "pendingDeadlineSeconds": 15,
+                "pendingDeadlineSeconds": 30,
                 "workers": [{ "name": "gpu", "vendor": "Nvidia", "gpusPerWorker": 8,
                               "image": "warpforge.test/runner-cpu:1" }],
             })
@@ -279,7 +281,8 @@ pub async fn all(world: &'static World) -> Result<(), Error> {
         let start = std::time::Instant::now();
         let status = Box::pin(suffer(world, fault)).await?;
         let told = format!("{}: {}", status.reason, status.message);
-        if (status.correctness, status.reason.as_str()) != (Some(fault.verdict), fault.reason) {
+        let named = status.reason.ends_with(fault.reason);
+        if status.correctness != Some(fault.verdict) || !named {
             problems.push(format!("{}: {:?}, {told}", fault.name, status.correctness));
         } else if status.message.len() < 20 {
             problems.push(format!("{}: nobody understands {told:?}", fault.name));
