@@ -70,7 +70,10 @@ fn trained_golden(ended: &Ended) -> bool {
 
 #[test]
 fn a_workload_passes_its_bundle_is_stored_and_the_next_run_reuses_the_golden() {
-    let run = |uid: &str| stored(uid, ("workload", workload()), "workload");
+    let mut workload = workload();
+    // Long enough to be seen while it goes on.
+    workload["parameters"]["steps"] = "60".into();
+    let run = |uid: &str| stored(uid, ("workload", workload.clone()), "workload");
     let first = run("uid-1");
     let mut worker = first.start(0);
     // Live, by the operator's and Prometheus' eyes.
