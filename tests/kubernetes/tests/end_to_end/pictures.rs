@@ -74,6 +74,17 @@ pub async fn panels(world: &'static World) -> Result<(), Error> {
     let targets: Vec<_> =
         targets.into_iter().map(|address| (address, json!({ "job": "operator" }))).collect();
     world.prometheus.follow(&targets)?;
+    world
+        .cluster
+        .until("both operators to be read", PATIENCE, async || {
+            let query = world.prometheus.query("count(warpforge_leader) == 2").await;
+            let series = query.map_err(|error| error.to_string())?;
+            if series.len() == 1 { Ok(()) } else { Err(format!("{series:?}")) }
+        })
+        .await?;
+    // Rates are of what happens while Prometheus looks.
+    world.submit(RUNS, "seen", json!({ "priorityClassName": "system-node-critical" })).await?;
+    world.complete(RUNS, "seen").await?;
     for (panel, query) in queries() {
         let known = WITHOUT.iter().find(|(name, _)| *name == panel);
         if let Some((_, why)) = known {
