@@ -14,7 +14,7 @@ use warpforge_operator_api::{BenchmarkProfile, BenchmarkRunStatus, Verdict, labe
 use warpforge_test_kubernetes::{Error, Node};
 use warpforge_tests::campaign;
 
-use crate::world::{PATIENCE, RUNS, World, merge, note};
+use crate::world::{PATIENCE, RUNS, World, merge, note, worker};
 
 /// A fault, and how a run ends that it happens to.
 struct Fault {
@@ -51,12 +51,6 @@ enum Harm {
 
 fn nothing() -> Value {
     json!({})
-}
-
-fn worker(more: Value) -> Value {
-    let mut worker = json!({ "name": "cpu", "vendor": "Cpu" });
-    merge(&mut worker, more);
-    json!({ "workers": [worker] })
 }
 
 fn memory(limit: &str) -> Value {

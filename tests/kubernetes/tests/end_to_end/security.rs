@@ -8,15 +8,10 @@ use warpforge_operator_api::status::ConditionType;
 use warpforge_operator_api::{Verdict, labels};
 use warpforge_test_kubernetes::{Error, stock};
 
-use crate::world::{PATIENCE, RUNS, World, object};
+use crate::world::{PATIENCE, RUNS, World, object, worker};
 
 /// Requests that the default profile does not allow, and the field that the refusal names.
 fn refused() -> Vec<(&'static str, Value, &'static str)> {
-    let worker = |more: Value| {
-        let mut worker = json!({ "name": "cpu", "vendor": "Cpu" });
-        crate::world::merge(&mut worker, more);
-        json!({ "workers": [worker] })
-    };
     vec![
         ("image", worker(json!({ "image": "evil.example/miner:1" })), "workers[cpu].image"),
         (
@@ -52,11 +47,6 @@ fn refused() -> Vec<(&'static str, Value, &'static str)> {
 
 /// Fields that a run has no words for at all.
 fn wordless() -> Vec<(&'static str, Value)> {
-    let worker = |more: Value| {
-        let mut worker = json!({ "name": "cpu", "vendor": "Cpu" });
-        crate::world::merge(&mut worker, more);
-        json!({ "workers": [worker] })
-    };
     vec![
         ("account", json!({ "serviceAccountName": "operator" })),
         ("host-path", worker(json!({ "volumes": [{ "hostPath": { "path": "/" } }] }))),

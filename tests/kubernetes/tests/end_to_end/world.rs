@@ -261,6 +261,13 @@ fn ended(command: &mut Command, code: i32) -> String {
     out.into_owned()
 }
 
+/// A run on one worker, of which more is asked.
+pub fn worker(more: Value) -> Value {
+    let mut worker = json!({ "name": "cpu", "vendor": "Cpu" });
+    merge(&mut worker, more);
+    json!({ "workers": [worker] })
+}
+
 /// Puts parts into an object, deep.
 pub fn merge(into: &mut Value, change: Value) {
     match (into, change) {
