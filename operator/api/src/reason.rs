@@ -72,19 +72,21 @@ reasons! {
         OutOfMemory = "OutOfMemory": "A worker used more memory than its limit and was killed.",
         GoldenOutOfMemory = "GoldenOutOfMemory": "The golden pass used more memory than the worker's limit and was killed.",
         Evicted = "Evicted": "A worker was evicted from its node.",
-        Preempted = "Preempted": "A worker had to make room for a pod of higher priority.",
+        Preempted = "Preempted": "A worker had to make room for one of higher priority, or Kueue took back the run's admission.",
         NodeLost = "NodeLost": "A worker's node was lost.",
         DeviceLost = "DeviceLost": "The node no longer had the devices that a worker was scheduled for.",
         ImagePullFailed = "ImagePullFailed": "A worker's image could not be pulled.",
         ContainerNotStarted = "ContainerNotStarted": "A worker's container could not be started; a secret, volume or command may be missing.",
         Unschedulable = "Unschedulable": "No node had room for a worker within the pending deadline.",
         QueueDeadlineExceeded = "QueueDeadlineExceeded": "Neither a slot nor Kueue's admission came within the time allowed for waiting.",
+        QueuedApart = "QueuedApart": "Kueue queued the run's worker groups one by one, though they can only start together; the namespace has a queue named default.",
         PendingDeadlineExceeded = "PendingDeadlineExceeded": "The workers were not all running within the pending deadline.",
         RunDeadlineExceeded = "RunDeadlineExceeded": "The run took longer than its deadline.",
         RunnerLost = "RunnerLost": "A worker ended without saying how.",
         PeerLost = "PeerLost": "A worker lost the connection to another.",
         ResultContradicts = "ResultContradicts": "A worker's exit code and its last message do not agree.",
         ChildrenDeleted = "ChildrenDeleted": "A Job or pod of the run was deleted by someone else.",
+        Interrupted = "Interrupted": "A worker was told to stop before it was done.",
         WorkerFailed = "WorkerFailed": "A worker failed and gave a reason this version of the operator does not know.",
         InternalError = "InternalError": "The runner failed by a fault of its own.",
         GoldenMissing = "GoldenMissing": "The run may not make a golden, and no stored one has its key.",
@@ -131,6 +133,7 @@ impl Reason {
             Self::RunnerLost
                 | Self::PeerLost
                 | Self::ChildrenDeleted
+                | Self::Interrupted
                 | Self::PeersNotFound
                 | Self::InternalError
                 | Self::WorkerFailed

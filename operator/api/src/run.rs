@@ -186,8 +186,10 @@ fn rules() -> Value {
         "message": "goldenPolicy Skip needs the pass Warpforge",
     });
     let program = json!({
-        "rule": "!has(self.programUri) || (!has(self.suite) && 'Warpforge' in self.passes)",
-        "message": "programUri needs a workload or a model, and the pass Warpforge",
+        "rule": "!has(self.programUri) || (!has(self.suite) && 'Warpforge' in self.passes && \
+                 (!has(self.goldenPolicy) || self.goldenPolicy != 'Only'))",
+        "message": "programUri needs a workload or a model, and the pass Warpforge, which \
+                    goldenPolicy Only leaves out",
     });
     // A rule on the field itself would not see that it was added or taken away.
     let immutable = IMMUTABLE.iter().map(|field| {

@@ -88,7 +88,7 @@ pub enum Phase {
     /// Not looked at, or its profile is not there.
     #[default]
     Pending,
-    /// Waiting for a slot.
+    /// Waiting for a slot, or for Kueue.
     Queued,
     /// Held back by spec.suspend.
     Suspended,

@@ -11,10 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::runtime::watcher::Event;
 use tokio::sync::watch as channel;
-use warpforge_operator_api::status::ConditionType;
 use warpforge_operator_api::{BenchmarkProfile, BenchmarkRun};
 
-use crate::observed::{self, ChildId, JobSeen, Observed, PodSeen, ProfileSeen};
+use crate::observed::{self, ChildId, JobSeen, Observed, PodSeen, ProfileSeen, holds_slot};
 use crate::queue::{Key, Queue};
 use children::Children;
 use runs::Runs;
@@ -207,7 +206,7 @@ impl State {
     fn group(&self, run: &BenchmarkRun) -> Option<String> {
         let status = run.status.as_ref();
         let over = |status: &&warpforge_operator_api::BenchmarkRunStatus| {
-            status.is(ConditionType::Admitted) || status.is_complete()
+            holds_slot(status) || status.is_complete()
         };
         if status.as_ref().is_some_and(over) {
             return None;

@@ -16,9 +16,10 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use warpforge_operator_api::{GROUP, Resolved, VERSION, labels};
 
-use crate::observed::{ChildId, ChildKind, RunSeen};
+use crate::observed::{ChildId, ChildKind, JobSeen, RunSeen};
 
 pub use files::rank_map;
+pub(crate) use job::QUEUE;
 pub use names::LONGEST_JOB;
 
 /// The runner's container in every pod.
@@ -74,6 +75,8 @@ pub enum Gate {
     KueueJob,
     /// Kueue, by the gates of the pods, which it counts as one group.
     KueuePods,
+    /// Kueue, by the `suspend` of each of several Jobs: not all at once.
+    Apart,
 }
 
 impl Gate {
@@ -82,6 +85,18 @@ impl Gate {
             (None, _) => Self::Operator,
             (Some(_), 1) => Self::KueueJob,
             (Some(_), _) => Self::KueuePods,
+        }
+    }
+
+    /// As it turned out: in a namespace with a queue named `default`, Kueue takes in Jobs that name
+    /// none.
+    pub fn seen(resolved: &Resolved, jobs: &[&JobSeen]) -> Self {
+        let gate = Self::of(resolved);
+        let taken = gate != Self::KueueJob && jobs.iter().any(|job| job.queue.is_some());
+        match resolved.workers.len() {
+            _ if !taken => gate,
+            1 => Self::KueueJob,
+            _ => Self::Apart,
         }
     }
 }

@@ -221,9 +221,9 @@ impl Metrics {
     /// What is run, as a label.
     fn workload(&self, run: &BenchmarkRun) -> String {
         let name = label(run.spec.workload.as_ref(), run.spec.suite.as_ref());
-        let workload = self.workloads.bounded(&name);
+        let (workload, new) = self.workloads.meet(&name);
         // From 0: a counter that Prometheus first sees at 1 has never increased.
-        for kind in ["correctness", "performance"] {
+        for kind in ["correctness", "performance"].iter().filter(|_| new) {
             for verdict in Verdict::ALL {
                 self.verdicts.with_label_values(&[workload.as_str(), kind, verdict.name()]);
             }
@@ -238,14 +238,15 @@ struct Words(Mutex<HashSet<String>>);
 
 impl Words {
     fn bounded(&self, word: &str) -> String {
+        self.meet(word).0
+    }
+
+    /// What a word is told as, and whether that is new.
+    fn meet(&self, word: &str) -> (String, bool) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.contains(word) {
-            if known.len() >= MOST {
-                return OTHER.to_owned();
-            }
-            known.insert(word.to_owned());
-        }
-        word.to_owned()
+        let told = if known.contains(word) || known.len() < MOST { word } else { OTHER };
+        let new = !known.contains(told) && known.insert(told.to_owned());
+        (told.to_owned(), new)
     }
 }
 
@@ -272,6 +273,26 @@ mod tests {
         }
         assert_eq!(metrics.workload(&run("one-more")), OTHER);
         assert_eq!(metrics.workload(&run("w7")), "w7");
+    }
+
+    #[test]
+    fn a_workloads_verdicts_are_counted_from_nought_and_set_up_once() {
+        let metrics = Metrics::new().unwrap();
+        let queue = Arc::new(Queue::default());
+        let told = |name: &str| {
+            let text = metrics.render(None, &queue).unwrap();
+            text.lines().filter(|line| line.contains(&format!("workload=\"{name}\""))).count()
+        };
+        for number in 0..=MOST {
+            metrics.workload(&run(&format!("w{number}")));
+        }
+        // Five verdicts of two kinds, also of those that share a label.
+        assert_eq!((told("w7"), told(OTHER)), (10, 10));
+        metrics.verdicts.reset();
+        for name in ["w7", "w100", "one-more"] {
+            metrics.workload(&run(name));
+        }
+        assert_eq!((told("w7"), told(OTHER)), (0, 0));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use warpforge_operator_api::{BenchmarkProfileSpec, BenchmarkRun, BenchmarkRunSta
 
 pub use jobs::{JobEnd, JobSeen, job};
 pub use pods::{Disruption, INDEX, PodEnd, PodPhase, PodSeen, Waiting, pod};
-pub use slots::{Claim, claim, claims};
+pub use slots::{Claim, claim, claims, holds_slot};
 
 /// All that is seen of a run at one time.
 #[derive(Clone, Debug)]

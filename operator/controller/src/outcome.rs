@@ -77,6 +77,7 @@ pub fn failure(
 ) -> Option<Cause> {
     let of_pods = pods.iter().filter_map(|pod| pod_failure(pod, leads(resolved, pod)));
     let mut causes: Vec<_> = of_pods.collect();
+    causes.extend(queued_apart(resolved, jobs));
     if released {
         causes.extend(job_failures(resolved, jobs, pods, !causes.is_empty()));
     }
@@ -96,11 +97,17 @@ fn pod_failure(pod: &PodSeen, leads: bool) -> Option<Cause> {
         }
     }
     let gone = pod.deleting || pod.end.is_some() || pod.phase == PodPhase::Unknown;
-    if let Some(disruption) = pod.disruption.filter(|_| gone) {
-        return cause(of_disruption(disruption), "");
+    if let Some(disruption) = pod.disruption.as_ref().filter(|_| gone) {
+        let (reason, detail) = of_disruption(disruption);
+        return cause(reason, &detail);
     }
     match &pod.end {
-        Some(end) => ended(pod, end, leads),
+        Some(end) => {
+            let failure = ended(pod, end, leads)?;
+            // Who deletes a pod has its worker told to stop.
+            let deleted = pod.deleting && failure.reason == Reason::Interrupted;
+            if deleted { cause(Reason::ChildrenDeleted, "") } else { Some(failure) }
+        }
         None if pod.deleting => cause(Reason::ChildrenDeleted, ""),
         None => None,
     }
@@ -122,13 +129,17 @@ fn killed(end: &PodEnd) -> Option<Reason> {
     Some(if golden { Reason::GoldenOutOfMemory } else { Reason::OutOfMemory })
 }
 
-fn of_disruption(disruption: Disruption) -> Reason {
-    match disruption {
+fn of_disruption(disruption: &Disruption) -> (Reason, String) {
+    let reason = match disruption {
         Disruption::Evicted => Reason::Evicted,
         Disruption::Preempted => Reason::Preempted,
+        Disruption::Dequeued { message } => {
+            return (Reason::Preempted, format!("Kueue says: {message}"));
+        }
         Disruption::NodeLost => Reason::NodeLost,
         Disruption::DeviceLost => Reason::DeviceLost,
-    }
+    };
+    (reason, String::new())
 }
 
 fn ended(pod: &PodSeen, end: &PodEnd, leads: bool) -> Option<Cause> {
@@ -168,6 +179,14 @@ fn sentence(text: &str) -> String {
     format!("{}{}.", first.unwrap_or_default(), characters.as_str())
 }
 
+/// Workers that are not let go together wait for each other, or for nothing.
+fn queued_apart(resolved: &Resolved, jobs: &[&JobSeen]) -> Option<Cause> {
+    let queue = jobs.iter().find_map(|job| job.queue.as_ref())?;
+    let reason = Reason::QueuedApart;
+    let message = format!("{} (Queue {queue}.)", reason.sentence());
+    (Gate::seen(resolved, jobs) == Gate::Apart).then(|| Cause::of_run(reason, message))
+}
+
 /// What Jobs say that no pod does any more.
 fn job_failures(
     resolved: &Resolved,
@@ -183,7 +202,7 @@ fn job_failures(
             causes.push(Cause::of_run(Reason::ChildrenDeleted, message));
             continue;
         };
-        if job.suspended && job.end.is_none() && Gate::of(resolved) == Gate::KueueJob {
+        if job.suspended && job.end.is_none() && Gate::seen(resolved, jobs) == Gate::KueueJob {
             let reason = Reason::Preempted;
             causes.push(Cause::of_run(reason, format!("{} (By Kueue.)", reason.sentence())));
             continue;

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use kube::Client;
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 use tokio::time::Instant;
-use warpforge_operator_api::status::ConditionType;
 use warpforge_operator_api::{BenchmarkRun, BenchmarkRunStatus, Time};
 
 use crate::act::{self, Error};
@@ -16,7 +15,7 @@ use crate::cache::Cache;
 use crate::election::Hold;
 use crate::events::{Note, events};
 use crate::metrics::Metrics;
-use crate::observed::Answer;
+use crate::observed::{Answer, holds_slot};
 use crate::plan::{Action, plan};
 use crate::progress::{self, Answers};
 use crate::queue::{Key, Queue};
@@ -207,7 +206,7 @@ fn takes_slot(actions: &[Action]) -> bool {
         Action::WriteStatus(status) => Some(status),
         _ => None,
     });
-    stored.is_some_and(|status| status.is(ConditionType::Admitted))
+    stored.is_some_and(|status| holds_slot(status))
 }
 
 /// What comes after a plan.

@@ -123,6 +123,11 @@ pub fn resolve(
     );
 
     let policy = spec.golden_policy.unwrap_or(defaults.golden_policy);
+    let passes = passes(&spec.passes, policy, &mut refusals);
+    if spec.program_uri.is_some() && !passes.contains(&Pass::Warpforge) {
+        let why = "it runs in the pass Warpforge, which passes or goldenPolicy leave out";
+        refusals.wrong("programUri", why);
+    }
     let resolved = Resolved {
         profile: ProfileRef {
             name: profile.name.clone(),
@@ -133,7 +138,7 @@ pub fn resolve(
         model: spec.model.clone(),
         suite: spec.suite.clone(),
         program_uri: spec.program_uri.clone(),
-        passes: passes(&spec.passes, policy, &mut refusals),
+        passes,
         golden_policy: policy,
         goldens: golden_places(namespace, goldens),
         workers,

@@ -224,6 +224,23 @@ fn the_files_say_who_is_who() {
 }
 
 #[test]
+fn workers_know_the_runs_deadline_once_it_has_begun() {
+    let resolved = resolved(&request());
+    let deadline = |started_at| {
+        let mut run = run("nightly", UID);
+        run.status.started_at = started_at;
+        let build = Build { run: &run, resolved: &resolved, attempt: 2, excluded_nodes: &[] };
+        let Child::ConfigMap(files) = &build.all()[0] else { panic!("the first is the ConfigMap") };
+        let spec = &files.data.as_ref().unwrap()["spec.json"];
+        serde_json::from_str::<RunnerSpec>(spec).unwrap().deadline
+    };
+    // From the run's first start, whichever attempt this is.
+    assert_eq!(deadline(Some(epoch())), Some(epoch().plus(resolved.run_deadline_seconds)));
+    // Kueue has not let it begin.
+    assert_eq!(deadline(None), None);
+}
+
+#[test]
 fn kueue_admits_all_groups_as_one() {
     let mut spec = request();
     spec.queue_name = Some("lab".into());
@@ -240,6 +257,9 @@ fn kueue_admits_all_groups_as_one() {
             assert_eq!(template.labels.as_ref().unwrap()["kueue.x-k8s.io/queue-name"], "lab");
             let annotations = template.annotations.as_ref().unwrap();
             assert_eq!(annotations["kueue.x-k8s.io/pod-group-total-count"], "2");
+            assert_eq!(annotations["kueue.x-k8s.io/retriable-in-group"], "false");
+            let gates = spec.template.spec.as_ref().unwrap().scheduling_gates.as_ref().unwrap();
+            assert_eq!(gates[0].name, "kueue.x-k8s.io/admission", "held where nobody admits pods");
             template.labels.as_ref().unwrap()["kueue.x-k8s.io/pod-group-name"].clone()
         })
         .collect();
@@ -247,6 +267,7 @@ fn kueue_admits_all_groups_as_one() {
     spec.workers.truncate(1);
     let one = &jobs(&spec, &[])[0];
     assert_eq!(one.spec.as_ref().unwrap().suspend, Some(true));
+    assert_eq!(pod(one).0.scheduling_gates, None);
     assert_eq!(one.metadata.labels.as_ref().unwrap()["kueue.x-k8s.io/queue-name"], "lab");
 }
 

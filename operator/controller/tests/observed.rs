@@ -6,7 +6,9 @@ use common::{UID, epoch, profile, request, slots};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
-use warpforge_operator_api::status::{Condition, ConditionStatus, ConditionType};
+use warpforge_operator_api::status::{
+    Attempt, AttemptState, Condition, ConditionStatus, ConditionType,
+};
 use warpforge_operator_api::{BenchmarkRun, BenchmarkRunStatus};
 use warpforge_operator_controller::observed::{
     Claim, Disruption, JobEnd, PodPhase, PodSeen, Waiting, claims, job, pod, run,
@@ -129,6 +131,13 @@ fn what_the_cluster_did_to_a_pod() {
         assert_eq!(target(reason), Some(expected), "{reason}");
     }
     assert_eq!(target("SomethingNew"), None);
+    let message = "The ClusterQueue is stopped";
+    let by_kueue = json!({ "phase": "Running", "conditions": [
+        { "type": "TerminationTarget", "status": "True", "reason": "WorkloadEvicted",
+          "message": message },
+    ]});
+    let expected = Disruption::Dequeued { message: message.to_owned() };
+    assert_eq!(seen(&by_kueue).disruption, Some(expected));
     let status = |reason: &str| seen(&json!({ "phase": "Failed", "reason": reason })).disruption;
     for (reason, expected) in [
         ("Evicted", Disruption::Evicted),
@@ -201,11 +210,26 @@ fn claims_to_slots() {
         object
     };
     let waits = make("waits", &[]);
-    let holds = make("holds", &[ConditionType::Admitted]);
+    let attempt = Attempt {
+        number: 1,
+        state: AttemptState::Creating,
+        started_at: epoch(),
+        not_before: None,
+        released_at: None,
+        running_at: None,
+        ending_at: None,
+        golden: None,
+    };
+    let begun = |mut run: BenchmarkRun| {
+        run.status.as_mut().unwrap().attempt = Some(attempt.clone());
+        run
+    };
+    // Also while Kueue has not let it go.
+    let holds = begun(make("holds", &[]));
     let done = make("done", &[ConditionType::Admitted, ConditionType::Complete]);
     let mut held_back = make("held-back", &[]);
     held_back.spec.suspend = true;
-    let mut stopping = make("stopping", &[ConditionType::Admitted]);
+    let mut stopping = begun(make("stopping", &[ConditionType::Admitted]));
     stopping.spec.suspend = true;
     let mut unresolved = make("unresolved", &[]);
     unresolved.status = None;

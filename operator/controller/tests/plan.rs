@@ -10,7 +10,7 @@ use warpforge_operator_api::status::{BenchmarkRunStatus, ConditionStatus, Condit
 use warpforge_operator_api::{BenchmarkRunSpec, Time};
 use warpforge_operator_controller::children::Build;
 use warpforge_operator_controller::observed::{
-    Answer, ChildKind, Claim, JobEnd, JobSeen, Observed, PodSeen, Waiting,
+    Answer, ChildKind, Claim, JobEnd, JobSeen, Observed, PodSeen, Waiting, holds_slot,
 };
 use warpforge_operator_controller::plan::{Action, plan};
 
@@ -45,6 +45,7 @@ fn create_all(seen: &mut Observed, suspended: bool) {
                 group: groups.next().unwrap().name.clone(),
                 attempt,
                 suspended,
+                queue: None,
                 deleting: false,
                 end: None,
             });
@@ -353,6 +354,7 @@ fn consequences_are_named_after_a_moment() {
         ("exit 1 Pass Slow", "running", "Complete ResultContradicts Inconclusive exit 3"),
         ("running", "exit 1 Fail Diverged", "Complete WorkerFailed Inconclusive exit 3"),
         ("running", "deleted", "Complete ChildrenDeleted Inconclusive exit 3"),
+        ("running", "exit 3 - Interrupted", "Complete Interrupted Inconclusive exit 3"),
     ] {
         let spec = request();
         let mut seen = with_pods(&spec, true, a, b);
@@ -366,6 +368,22 @@ fn consequences_are_named_after_a_moment() {
         common::say(&mut seen.pods[1], "oom");
         let actions = plan(&spec, &seen, now.plus(3));
         assert_eq!(words(&actions, now), "Complete OutOfMemory Inconclusive exit 3", "{a} {b}");
+    }
+}
+
+/// A worker only knows that it was told to stop; the pod shows by whom.
+#[test]
+fn what_stopped_a_worker_is_named_where_it_is_known() {
+    for (also, expected) in [("deleted", "ChildrenDeleted"), ("evicted", "Evicted")] {
+        let spec = request();
+        let mut seen = with_pods(&spec, true, "running", also);
+        common::say(&mut seen.pods[1], "exit 3 - Interrupted");
+        let now = epoch().plus(60);
+        seen.run.status = written(&plan(&spec, &seen, now));
+        if !seen.run.status.is_complete() {
+            seen.run.status = written(&plan(&spec, &seen, now.plus(15)));
+        }
+        assert_eq!(seen.run.status.reason, expected);
     }
 }
 
@@ -651,6 +669,34 @@ fn what_pods_need_is_made_again_and_workers_are_not() {
     assert_eq!(words(&actions, now), "Running WorkersRunning #1 running ending");
 }
 
+/// In a namespace with a queue named `default`, Kueue takes in Jobs that name none.
+#[test]
+fn kueue_may_take_in_what_names_no_queue() {
+    let taken = |spec: &BenchmarkRunSpec| {
+        let mut seen = settled(spec, seen(BenchmarkRunStatus::default()), epoch());
+        create_all(&mut seen, true);
+        seen.jobs.iter_mut().for_each(|job| job.queue = Some("default".into()));
+        seen
+    };
+    let mut spec = request();
+    let two = taken(&spec);
+    let expected = "Complete QueuedApart Inconclusive exit 3";
+    assert_eq!(words(&plan(&spec, &two, epoch()), epoch()), expected);
+    spec.workers.truncate(1);
+    let mut one = settled(&spec, taken(&spec), epoch());
+    assert_eq!(one.run.status.reason, "WaitingForQueue");
+    assert_eq!(one.run.status.started_at, None, "time in the queue does not count");
+    assert!(!one.run.status.is(ConditionType::Admitted) && holds_slot(&one.run.status));
+    one.jobs[0].suspended = false;
+    let late = epoch().plus(9999);
+    one.run.status = written(&plan(&spec, &one, late));
+    assert_eq!(one.run.status.started_at, Some(late));
+    assert!(one.run.status.is(ConditionType::Admitted));
+    one.jobs[0].suspended = true;
+    let expected = "Complete Preempted Inconclusive exit 3";
+    assert_eq!(words(&plan(&spec, &one, late), late), expected);
+}
+
 /// With a queue, Kueue lets the workers go: all of them or none.
 #[test]
 fn kueue_lets_workers_go() {
@@ -671,6 +717,8 @@ fn kueue_lets_workers_go() {
     // Two groups: the gates of their pods.
     let mut two = begin(&spec);
     assert_eq!(two.run.status.reason, "WaitingForQueue");
+    assert_eq!(two.run.status.phase, Phase::Queued);
+    assert!(!two.run.status.is(ConditionType::Admitted));
     let late = epoch().plus(604_799);
     two.pods = pods(["gated", "gated"]);
     assert_eq!(words(&plan(&spec, &two, late), late), "wake +1");
@@ -679,6 +727,7 @@ fn kueue_lets_workers_go() {
     two.pods = pods(["running", "pending"]);
     two.run.status = written(&plan(&spec, &two, late));
     assert_eq!(two.run.status.started_at, Some(late), "time in the queue does not count");
+    assert!(two.run.status.is(ConditionType::Admitted));
     assert_eq!(words(&plan(&spec, &two, late), late), "wake +600");
     // One group: its Job.
     spec.workers.truncate(1);

@@ -226,6 +226,13 @@ const ROWS: &[(Edit, &str)] = &[
     ),
     (|s| s.program_uri = Some("s3://scratch/step.mlir".into()), "ok"),
     (
+        |s| {
+            s.program_uri = Some("s3://scratch/step.mlir".into());
+            s.golden_policy = Some(GoldenPolicy::Only);
+        },
+        "programUri: it runs in the pass Warpforge, which passes or goldenPolicy leave out",
+    ),
+    (
         |s| s.program_uri = Some("s3://elsewhere/step.mlir".into()),
         "programUri: s3://elsewhere/step.mlir is not on the profile's list allowed.uriPrefixes",
     ),

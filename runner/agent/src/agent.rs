@@ -14,6 +14,7 @@ use warpforge_operator_api::contract::{
     RANKS_FILE, Rank, RankMap, RunnerSpec, SPEC_FILE, Termination, VERSION,
 };
 use warpforge_operator_api::resolved::label;
+use warpforge_store::BundleError;
 
 use crate::artifacts::Artifacts;
 use crate::child::{Show, Starter};
@@ -23,7 +24,7 @@ use crate::progress::Shared;
 use crate::rendezvous::Hello;
 use crate::request::{self, Request, Source, Step};
 use crate::serve::{self, Face};
-use crate::{follow, lead, places};
+use crate::{deadline, follow, lead, places};
 
 /// Seconds at the end of a run that passes leave alone.
 const RESERVE: u64 = 120;
@@ -63,6 +64,8 @@ pub(crate) struct Worker {
     pub request: Request,
     pub starter: Starter,
     pub started: Instant,
+    /// From there until the run's deadline.
+    pub allowed: Duration,
     pub artifacts: Option<Artifacts>,
 }
 
@@ -100,7 +103,7 @@ async fn guarded(options: &Options, lookup: &dyn Fn(&str) -> Option<String>) -> 
             ended = work(options, lookup) => ended,
             number = signals.next() => {
                 let message = format!("the worker was told to stop (signal {number})");
-                Err(Failure::new(Reason::ChildrenDeleted, message))
+                Err(Failure::new(Reason::Interrupted, message))
             }
         }
     };
@@ -162,16 +165,16 @@ async fn work(
         show: options.show,
         count: AtomicU32::default(),
     };
-    let started = Instant::now();
     let mut worker = Worker {
         options: options.clone(),
         artifacts: None,
+        started: Instant::now(),
+        allowed: deadline::allowed(&spec, deadline::now()),
         spec,
         ranks,
         own,
         request,
         starter,
-        started,
     };
     worker.preflight(lookup).await?;
     let ended = if worker.own.rank == 0 {
@@ -223,20 +226,34 @@ impl Worker {
                 return Err(Failure::new(Reason::DataMissing, message));
             }
         }
-        if let Some(artifacts) = &self.spec.spec.artifacts {
-            let not_writable = |why: String, cure: String| {
-                Failure::new(Reason::StoreNotWritable, format!("{why}; {cure}"))
-            };
-            let patience = self.options.store_patience;
-            let opened = Artifacts::open(&artifacts.s3, lookup, patience);
-            let opened = opened.map_err(|error| not_writable(error.to_string(), error.cure()))?;
-            if self.own.rank == 0 {
-                let checked = opened.check(&places::bundle(&self.spec)).await;
-                checked.map_err(|error| not_writable(error.to_string(), error.cure()))?;
-            }
-            self.artifacts = Some(opened);
-        }
+        self.open_store(lookup).await?;
         preflight::find_peers(&self.ranks, &self.own, self.patience()).await
+    }
+
+    /// Opens the store; who leads finds out whether it takes what will be stored.
+    async fn open_store(&mut self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(), Failure> {
+        let Some(artifacts) = &self.spec.spec.artifacts else { return Ok(()) };
+        let not_writable = |what: &str, error: &BundleError| {
+            let message = format!("{what}: {error}; {}", error.cure());
+            Failure::new(Reason::StoreNotWritable, message)
+        };
+        let opened = Artifacts::open(&artifacts.s3, lookup, self.options.store_patience);
+        let opened = opened.map_err(|error| not_writable("results", &error.into()))?;
+        if self.own.rank == 0 {
+            if self.request.golden.second_pass {
+                let checked = opened.check(&places::bundle(&self.spec), false).await;
+                checked.map_err(|error| not_writable("the bundle", &error))?;
+            }
+            if self.request.stores_golden() {
+                let (place, instead) =
+                    (&self.spec.spec.goldens.write, self.request.replaces_golden());
+                let what = if instead { "a golden in a stored one's place" } else { "the golden" };
+                let checked = opened.check(place, instead).await;
+                checked.map_err(|error| not_writable(what, &error))?;
+            }
+        }
+        self.artifacts = Some(opened);
+        Ok(())
     }
 
     pub fn hello(&self) -> Hello {
@@ -250,11 +267,10 @@ impl Worker {
 
     /// Seconds until the run's deadline, as far as this worker knows, and the request's own.
     pub fn time_left(&self) -> u64 {
-        let deadline = u64::try_from(self.spec.spec.run_deadline_seconds).unwrap_or(0);
-        let left = deadline.saturating_sub(self.started.elapsed().as_secs());
+        let used = self.started.elapsed().as_secs();
+        let left = self.allowed.as_secs().saturating_sub(used);
         // What a pass has come to by then has to be stored yet.
         let left = left - (left / 10).min(RESERVE);
-        let used = self.started.elapsed().as_secs();
         let own = self.request.limit.map_or(u64::MAX, |limit| limit.saturating_sub(used));
         left.min(own).max(1)
     }

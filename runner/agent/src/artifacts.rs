@@ -46,13 +46,20 @@ impl Artifacts {
         Ok(Self { s3: s3.clone(), store, credentials, patience })
     }
 
-    /// Whether anything can be stored.
-    pub async fn check(&self, bundle: &str) -> Result<(), BundleError> {
+    /// Whether anything can be stored in a place; `instead`: in the place of something else, too.
+    pub async fn check(&self, place: &str, instead: bool) -> Result<(), BundleError> {
         let store = self.objects(&self.s3.bucket);
-        let key = places::key(&self.s3, &format!("{bundle}/.writable"));
+        let key = places::key(&self.s3, &format!("{}/.writable", place.trim_matches('/')));
         // Nothing is lost yet: whoever waits learns it soon.
         let patience = self.patience.min(PREFLIGHT);
-        persist(patience, async |_| Ok(store.try_write(&key).await?)).await
+        let checked = persist(patience, async |_| {
+            let tried = match instead {
+                true => store.try_replace(&key).await,
+                false => store.try_write(&key).await,
+            };
+            Ok(tried?)
+        });
+        checked.await
     }
 
     pub async fn put(&self, name: &str, folder: &Path) -> Result<Manifest, BundleError> {

@@ -5,6 +5,7 @@ use warpforge_operator_api::contract::Termination;
 use warpforge_operator_api::data::Pass;
 
 use crate::agent::Worker;
+use crate::beside::beside;
 use crate::ending::Failure;
 use crate::rendezvous::Follower;
 use crate::request::Step;
@@ -14,18 +15,15 @@ pub(crate) async fn follow(worker: &Worker) -> Result<Termination, Failure> {
     let over = Termination::failure(0, Reason::Finished, "the leader has the result");
     let Some(mut leader) = joined else { return Ok(over) };
     let arguments = worker.golden_arguments(&worker.options.work.join("golden"), Step::Golden)?;
-    let ended = tokio::select! {
-        ended = worker.starter.run(&arguments, Pass::Golden) => ended,
-        failure = leader.lost() => return Err(failure),
-    };
-    let failure = match ended {
-        Ok(ended) if ended.succeeded() => {
+    let making = worker.starter.succeed(&arguments, Pass::Golden);
+    match beside(making, leader.lost()).await {
+        Ok(()) => {
             leader.done().await?;
-            return Ok(over);
+            Ok(over)
         }
-        Ok(ended) => ended.failure(),
-        Err(failure) => failure,
-    };
-    leader.failed(&failure.to_string()).await;
-    Err(failure)
+        Err(failure) => {
+            leader.failed(&failure.to_string()).await;
+            Err(failure)
+        }
+    }
 }

@@ -11,6 +11,7 @@ use warpforge_parity::bundle::{GOLDEN, REPORT_JSON};
 use warpforge_store::{BundleError, Manifest};
 
 use crate::agent::Worker;
+use crate::beside::beside;
 use crate::child::Ended;
 use crate::ending::Failure;
 use crate::golden::{self, Stored};
@@ -130,22 +131,14 @@ impl<'a> Lead<'a> {
             let arguments = self.worker.golden_arguments(&folder, Step::Key)?;
             self.find_golden(&arguments).await
         };
-        let (key, stored) = tokio::select! {
-            found = looking => found?,
-            failure = peers.lost() => return Err(failure),
-        };
+        let (key, stored) = beside(Box::pin(looking), peers.lost()).await?;
         if let Stored::Brought(name) = stored {
             return Ok(self.golden_alone(GoldenUse::Reused, Some(name)));
         }
         peers.go();
         let arguments = self.worker.golden_arguments(&self.golden_folder(), Step::Golden)?;
-        let ended = tokio::select! {
-            ended = self.worker.starter.run(&arguments, Pass::Golden) => ended?,
-            failure = peers.lost() => return Err(failure),
-        };
-        if !ended.succeeded() {
-            return Err(ended.failure());
-        }
+        let making = self.worker.starter.succeed(&arguments, Pass::Golden);
+        beside(making, peers.lost()).await?;
         peers.all_done(TOGETHER).await?;
         let name = self.keep_golden(&key, stored == Stored::Damaged).await?;
         Ok(self.golden_alone(GoldenUse::Made, name))
@@ -162,11 +155,7 @@ impl<'a> Lead<'a> {
             let message = format!("no usable golden has the key {key}");
             return Err(Failure::new(Reason::GoldenMissing, message));
         }
-        let arguments = self.arguments(Step::Golden);
-        let ended = self.worker.starter.run(&arguments, Pass::Golden).await?;
-        if !ended.succeeded() {
-            return Err(ended.failure());
-        }
+        self.worker.starter.succeed(&self.arguments(Step::Golden), Pass::Golden).await?;
         let name = self.keep_golden(&key, stored == Stored::Damaged).await?;
         Ok((GoldenUse::Made, name))
     }
@@ -192,7 +181,7 @@ impl<'a> Lead<'a> {
     async fn keep_golden(&self, key: &str, instead: bool) -> Result<Option<String>, Failure> {
         let Some(artifacts) = &self.worker.artifacts else { return Ok(None) };
         let name = places::golden(&self.worker.spec.spec.goldens.write, key);
-        let instead = instead || !self.worker.request.golden.may_reuse;
+        let instead = instead || self.worker.request.replaces_golden();
         let folder = self.golden_folder();
         let stored = if instead {
             artifacts.replace(&name, &folder).await

@@ -6,7 +6,9 @@
 
 mod agent;
 mod artifacts;
+mod beside;
 mod child;
+mod deadline;
 mod ending;
 pub mod event;
 mod follow;

@@ -61,6 +61,16 @@ impl Request {
         !matches!(self.subject, Subject::Model { training: false, .. })
     }
 
+    /// Whether it may come to store a golden.
+    pub fn stores_golden(&self) -> bool {
+        self.keeps_golden() && self.golden.may_make
+    }
+
+    /// Whether that takes the place of whatever is there.
+    pub fn replaces_golden(&self) -> bool {
+        self.stores_golden() && !self.golden.may_reuse
+    }
+
     pub fn sources(&self) -> Vec<&Source> {
         let own = match &self.subject {
             Subject::Workload { .. } => Vec::new(),
@@ -107,6 +117,9 @@ pub fn request(spec: &RunnerSpec, ranks: &RankMap) -> Result<Request, Refusal> {
     let mut judging = tolerances(&run.tolerances, is_workload)?;
     judging.extend(thresholds(&run.thresholds, training)?);
     let golden = golden::of(run, training)?;
+    if program.is_some() && !golden.second_pass {
+        return refuse("programUri", "it takes Pass 2's place, and a golden alone has none");
+    }
     if ranks.ranks.len() > 1 {
         several(ranks.ranks.len(), golden, is_workload)?;
     }
@@ -264,18 +277,15 @@ fn thresholds(all: &Thresholds, training: bool) -> Result<Vec<String>, Refusal> 
         let why = "workers have no baselines that a run could be held against";
         return refuse("thresholds.maximumRegression", why);
     }
-    let mut options = Vec::new();
-    if let Some(ratio) = minimum_ratio {
-        if !training {
-            return refuse("thresholds.minimumRatio", "the speed of a forward run is not judged");
-        }
-        options.push(format!("--minimum-ratio={}", ratio.0));
+    let fails = fail_on_performance == &Some(true);
+    let asked = [("minimumRatio", minimum_ratio.is_some()), ("failOnPerformance", fails)];
+    if let Some((name, _)) = asked.into_iter().find(|(_, asked)| *asked && !training) {
+        let at = format!("thresholds.{name}");
+        return refuse(&at, "the speed of a forward run is not judged");
     }
-    if fail_on_performance == &Some(true) {
-        options.push("--fail-on-performance".to_owned());
-    }
-    Ok(options)
+    let ratio = minimum_ratio.iter().map(|ratio| format!("--minimum-ratio={}", ratio.0));
+    Ok(ratio.chain(fails.then(|| "--fail-on-performance".to_owned())).collect())
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -24,6 +24,17 @@ pub struct Namespace {
     pub namespace: Option<String>,
 }
 
+/// Which namespaces' runs are meant.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Scope {
+    #[command(flatten)]
+    pub namespace: Namespace,
+
+    /// Runs of all namespaces
+    #[arg(short = 'A', long, conflicts_with_all = ["run", "namespace"])]
+    pub all_namespaces: bool,
+}
+
 /// The cluster, ready to be asked.
 pub struct Cluster {
     pub client: Client,
@@ -45,6 +56,14 @@ impl Cluster {
 
     pub fn runs(&self) -> Api<BenchmarkRun> {
         Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The runs of a namespace, or of all.
+    pub fn runs_of(&self, scope: &Scope) -> Api<BenchmarkRun> {
+        match scope.all_namespaces {
+            true => Api::all(self.client.clone()),
+            false => self.runs(),
+        }
     }
 
     /// A run by its name.

@@ -211,6 +211,23 @@ fn a_store_that_takes_nothing_is_found_before_anything_is_computed() {
 }
 
 #[test]
+fn who_may_not_delete_replaces_no_golden_and_learns_it_first() {
+    SERVER.keep(BUCKET, "kept");
+    let run = |uid| stored(uid, ("model", training(&json!({}))), "kept");
+    for policy in ["Refresh", "Only"] {
+        let ended = run("u").with("goldenPolicy", json!(policy)).end();
+        ended.assert(3, "PreflightFailed/StoreNotWritable");
+        let said = &ended.message.message;
+        assert!(said.contains("in a stored one's place") && said.contains("not delete"), "{said}");
+        assert!(ended.events.is_empty());
+    }
+    // What takes nobody's place needs no such right.
+    let ended = run("v").end();
+    ended.assert(0, "Agrees");
+    assert_eq!(goldens("kept").len(), 1);
+}
+
+#[test]
 fn a_store_that_turns_bad_is_no_pass() {
     for (number, (way, said)) in [
         (Way::Down, ""),

@@ -31,8 +31,12 @@ fn golden_process(worker: &Worker) -> Option<u32> {
 }
 
 fn kill(id: u32) {
+    signal(id, Signal::KILL);
+}
+
+fn signal(id: u32, signal: Signal) {
     let pid = rustix::process::Pid::from_raw(id.cast_signed()).unwrap();
-    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
 }
 
 #[test]
@@ -44,7 +48,7 @@ fn a_worker_that_is_told_to_stop_ends_its_children_and_says_so() {
     assert!(below.len() >= 2, "{below:?}");
     worker.signal(Signal::TERM);
     let ended = worker.end();
-    ended.assert(3, "ChildrenDeleted");
+    ended.assert(3, "Interrupted");
     assert!(ended.message.message.contains("signal 15"), "{}", ended.message.message);
     // Ids may be used again, but not with the same name at once.
     let left = |(id, name): &&(u32, String)| {
@@ -83,6 +87,12 @@ fn a_pass_that_is_killed_leaves_a_worker_that_says_whose_memory_it_was() {
 fn a_run_that_takes_too_long_ends_by_its_deadline() {
     let ended = long().with("runDeadlineSeconds", json!(1)).end();
     ended.assert(3, "RunDeadlineExceeded");
+    // The operator's moment may come before all of that has passed from this worker's start.
+    let mut run = long();
+    run.spec["spec"]["workload"]["parameters"]["steps"] = json!("100000");
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(15);
+    run.spec["deadline"] = json!(soon.to_string());
+    run.end().assert(3, "RunDeadlineExceeded");
 }
 
 /// Two workers that make a golden.
@@ -157,6 +167,26 @@ fn strangers_are_refused_and_a_lost_peer_is_noticed() {
     let ended = leader.end();
     ended.assert(3, "PeerLost");
     assert!(ended.message.message.contains("cpu-1"), "{}", ended.message.message);
+}
+
+#[test]
+fn a_leader_whose_own_golden_dies_says_so_though_its_peer_tells_first() {
+    let s3 = S3::start();
+    s3.make_bucket(BUCKET).unwrap();
+    let mut run = pair(&s3, "uid-1");
+    run.spec["spec"]["workload"]["parameters"]["steps"] = json!("400");
+    let (follower, mut leader) = (run.start(1), run.start(0));
+    leader.until("loss of golden", |leader| {
+        leader.ask("/progress").is_some_and(|text| text.contains("\"loss\":"))
+    });
+    // The pass's own process is held, so that it cannot tell before the peer has.
+    let (pass, _) = leader.descendants()[0].clone();
+    signal(pass, Signal::STOP);
+    fs::write(leader.folder.join("memory.events"), "oom_kill 1\n").unwrap();
+    kill(golden_process(&leader).unwrap());
+    follower.end().assert(3, "PeerLost");
+    signal(pass, Signal::CONT);
+    leader.end().assert(3, "GoldenOutOfMemory");
 }
 
 #[test]

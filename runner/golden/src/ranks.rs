@@ -183,6 +183,7 @@ fn meet(join: &Join, timeout: Duration) -> Result<(Store, IpAddr), Failure> {
     let until = Instant::now() + timeout;
     let left = || until.saturating_duration_since(Instant::now());
     let at = resolve(host, *port, until).map_err(|why| late(join, "rank 0", &why))?;
+    let at = reachable(host, &at)?;
     let (store, own) = if *rank == 0 {
         let listener = TcpListener::bind(at)
             .map_err(|error| unfit(format!("rank 0 cannot listen at {host}:{port}: {error}")))?;
@@ -234,14 +235,12 @@ fn read(tensor: &Tensor) -> Result<Vec<i64>, Failure> {
     Ok(host.bytes().as_chunks().0.iter().map(|bytes| i64::from_ne_bytes(*bytes)).collect())
 }
 
-/// A name may become known only when its machine has started.
-fn resolve(host: &str, port: u16, until: Instant) -> Result<SocketAddr, String> {
+/// All addresses of a host. A name may become known only when its machine has started.
+fn resolve(host: &str, port: u16, until: Instant) -> Result<Vec<SocketAddr>, String> {
     loop {
-        let why = match (host, port).to_socket_addrs() {
-            Ok(mut found) => match found.next() {
-                Some(at) => return Ok(at),
-                None => format!("{host} has no address"),
-            },
+        let why = match (host, port).to_socket_addrs().map(Vec::from_iter) {
+            Ok(found) if found.is_empty() => format!("{host} has no address"),
+            Ok(found) => return Ok(found),
             Err(error) => format!("{host}: {error}"),
         };
         if Instant::now() + PAUSE >= until {
@@ -249,6 +248,21 @@ fn resolve(host: &str, port: u16, until: Instant) -> Result<SocketAddr, String> 
         }
         thread::sleep(PAUSE);
     }
+}
+
+/// The address to meet at: one by which other machines reach it, unless the loopback is meant. Many
+/// a machine's own name is the loopback to itself alone: there rank 0 would wait where no other
+/// rank ever comes, and the others would look for it on their own machines.
+fn reachable(host: &str, found: &[SocketAddr]) -> Result<SocketAddr, Failure> {
+    let meant = host == "localhost" || host.parse::<IpAddr>().is_ok();
+    let from_elsewhere = found.iter().find(|at| meant || !at.ip().is_loopback());
+    from_elsewhere.copied().ok_or_else(|| {
+        let at = found.first().map(|at| at.ip().to_string()).unwrap_or_default();
+        unfit(format!(
+            "rank 0's host {host} is {at} here, where no other machine reaches it: name it by its \
+             address, or correct /etc/hosts; ranks that are all on this machine meet at 127.0.0.1"
+        ))
+    })
 }
 
 /// This machine's address on the way to another, which is how others on that way reach it.
@@ -274,6 +288,24 @@ mod tests {
         }
         assert_eq!(Next::decode(&[9, 0, 0]), None);
         assert_eq!(Next::decode(&[1, -1, 0]), None);
+    }
+
+    #[test]
+    fn a_name_that_is_the_loopback_is_no_place_to_meet() {
+        let at = |text: &str| SocketAddr::new(text.parse().unwrap(), 9);
+        let found = |host: &str, all: &[&str]| {
+            let all: Vec<_> = all.iter().map(|text| at(text)).collect();
+            reachable(host, &all).map_err(|failure| (failure.kind, failure.message))
+        };
+        assert_eq!(found("node-1", &["10.0.0.7"]).unwrap(), at("10.0.0.7"));
+        assert_eq!(found("node-1", &["127.0.1.1", "10.0.0.7"]).unwrap(), at("10.0.0.7"));
+        assert_eq!(found("127.0.0.1", &["127.0.0.1"]).unwrap(), at("127.0.0.1"));
+        assert_eq!(found("localhost", &["::1", "127.0.0.1"]).unwrap(), at("::1"));
+        for loopback in ["127.0.1.1", "::1"] {
+            let (kind, said) = found("node-1", &[loopback]).unwrap_err();
+            assert_eq!(kind, FailureKind::Ranks);
+            assert!(said.contains(&format!("node-1 is {loopback} here")), "{said}");
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ from pathlib import Path
 warnings.filterwarnings("ignore")
 
 import torch
+from plain import Plain
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
@@ -46,19 +47,6 @@ class Model(nn.Module):
     def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         hidden = self.norm(self.mix(self.embedding(ids)).transpose(1, 2)).transpose(1, 2)
         logits = self.head(self.frozen(self.dropout(F.gelu(hidden))))
-        return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
-
-
-class Plain(nn.Module):
-    """Layers that narrow formats can have."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(17, 12)
-        self.mix, self.head = nn.Linear(12, 24), nn.Linear(24, 17)
-
-    def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        logits = self.head(torch.tanh(self.mix(self.embedding(ids))))
         return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
 

@@ -16,7 +16,7 @@ use common::{golden, tensors};
 use serde_json::json;
 use warpforge_golden_protocol::ranks::{Join, Order};
 use warpforge_golden_protocol::training::{Open, Step};
-use warpforge_golden_protocol::{Device, Error, FailureKind, Precision, Session, Weights};
+use warpforge_golden_protocol::{Device, Error, FailureKind, Precision, Session};
 use warpforge_tests::{installed, root};
 use warpforge_training::{Adam, Optimizer, Recipe, Sgd};
 
@@ -84,20 +84,7 @@ fn reference() -> &'static Path {
 }
 
 fn open(model: &str, recipe: Recipe) -> Open {
-    Open {
-        model: reference().join(format!("{model}.pt2")),
-        evaluation: None,
-        weights: Weights::Archive,
-        precision: Precision::AsExported,
-        device: Device::Cpu,
-        threads: 1,
-        seed: 7,
-        dims: BTreeMap::new(),
-        evaluation_dims: BTreeMap::new(),
-        loss: None,
-        recipe,
-        tf32: false,
-    }
+    common::open(reference(), model, recipe)
 }
 
 /// A meeting place on the loopback that nobody uses.

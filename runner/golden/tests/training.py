@@ -15,6 +15,7 @@ from pathlib import Path
 warnings.filterwarnings("ignore")
 
 import torch
+from plain import Plain
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
@@ -40,19 +41,6 @@ class Small(nn.Module):
         hidden = F.gelu(self.norm(self.mix(self.embedding(ids)).transpose(1, 2)).transpose(1, 2))
         logits = self.head(self.layer_norm(self.frozen(hidden)))
         return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten()), logits
-
-
-class Plain(nn.Module):
-    """Layers that narrow formats can have."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(17, 12)
-        self.mix, self.head = nn.Linear(12, 24), nn.Linear(24, 17)
-
-    def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        logits = self.head(torch.tanh(self.mix(self.embedding(ids))))
-        return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
 
 def export(folder: Path) -> dict[str, torch.export.ExportedProgram]:

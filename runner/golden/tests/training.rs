@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::{golden, tensors};
 use serde_json::json;
 use warpforge_golden_protocol::training::{Evaluate, Open, Opened, Step, Stepped};
-use warpforge_golden_protocol::{Device, Precision, Session, Taps, Weights};
+use warpforge_golden_protocol::{Precision, Session, Taps};
 use warpforge_tests::{installed, root};
 use warpforge_training::{Adam, LossScale, Optimizer, Recipe, Schedule, Sgd};
 
@@ -134,20 +134,7 @@ fn reference() -> &'static Path {
 }
 
 fn open(model: &str, recipe: Recipe) -> Open {
-    Open {
-        model: reference().join(format!("{model}.pt2")),
-        evaluation: None,
-        weights: Weights::Archive,
-        precision: Precision::AsExported,
-        device: Device::Cpu,
-        threads: 1,
-        seed: 7,
-        dims: BTreeMap::new(),
-        evaluation_dims: BTreeMap::new(),
-        loss: None,
-        recipe,
-        tf32: false,
-    }
+    common::open(reference(), model, recipe)
 }
 
 /// A session with one model open.

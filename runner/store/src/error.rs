@@ -27,6 +27,8 @@ pub enum Error {
     NoSuchBucket { server: String, bucket: String },
     #[error("{server} denied access to bucket \"{bucket}\"")]
     AccessDenied { server: String, bucket: String },
+    #[error("{server} lets these credentials write to bucket \"{bucket}\", and not delete from it")]
+    NotDeletable { server: String, bucket: String },
     #[error("bucket \"{bucket}\" is in another region{}", actual.as_ref().map(|r| format!(": {r}")).unwrap_or_default())]
     OtherRegion { bucket: String, actual: Option<String> },
     #[error("{server} answered HTTP {status} to a request about bucket \"{bucket}\"")]
@@ -61,6 +63,9 @@ impl Error {
             }
             Self::AccessDenied { bucket, .. } => {
                 format!("check the credentials, and that they may list bucket \"{bucket}\"")
+            }
+            Self::NotDeletable { bucket, .. } => {
+                format!("let them delete objects of bucket \"{bucket}\", or replace nothing there")
             }
             Self::Full { bucket, .. } => {
                 format!("remove old objects of bucket \"{bucket}\", or raise its quota")

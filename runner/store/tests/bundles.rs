@@ -250,6 +250,27 @@ fn a_bundle_takes_the_place_of_another_even_where_its_files_lie_about_themselves
 }
 
 #[test]
+fn a_download_that_breaks_is_gone_on_with_while_it_is_the_same_object() {
+    let bytes = content(4, 300_000);
+    let (sent, mut count) = (bytes.clone(), 0);
+    let server = Server::start(move |seen| {
+        count += 1;
+        Reply { cut: (count < 3).then_some(120_000), ..Reply::file(seen, &sent, "a") }
+    });
+    let endpoint = Some(server.url(""));
+    let settings = Settings { endpoint, region: None, bucket: "nightly".to_owned() };
+    let store = ObjectStore::patient(settings, credentials(WRITER));
+    let folder = TempDir::new().unwrap();
+    let to = folder.path().join("whole");
+    block_on(store.fetch("x", &to, &mut |_| {})).unwrap();
+    assert!(fs::read(to).unwrap() == bytes);
+    let seen = server.seen();
+    assert_eq!(seen.len(), 3);
+    assert!(seen[1].from() < seen[2].from() && seen[1].from() > Some(0), "{seen:?}");
+    assert!(seen[1..].iter().all(|seen| seen.header("if-match") == Some("\"a\"")), "{seen:?}");
+}
+
+#[test]
 fn a_single_object_is_brought_whole_or_not_at_all() {
     let (folder, client) = (TempDir::new().unwrap(), s3().client(WRITER));
     let bytes = content(3, 300_000);
@@ -282,4 +303,9 @@ fn a_single_object_is_brought_whole_or_not_at_all() {
     let reader = ObjectStore::patient(s3().settings("nightly"), credentials(READER));
     let refused = block_on(reader.try_write(&key("try")));
     assert!(matches!(refused, Err(Error::AccessDenied { .. })), "{refused:?}");
+    s3().keep("nightly", "single/kept");
+    block_on(store.try_write(&key("kept/try"))).unwrap();
+    let refused = block_on(store.try_replace(&key("kept/try")));
+    assert!(matches!(refused, Err(Error::NotDeletable { .. })), "{refused:?}");
+    block_on(store.try_replace(&key("try"))).unwrap();
 }

@@ -11,6 +11,8 @@ use crate::error::{Error, Tried};
 
 const ROOT: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "warpforge-node";
+/// Where processes go that stand in the way of version 2. They stay there.
+const OTHERS: &str = "warpforge-others";
 /// What version 2 has, and version 1 has not, in its root.
 const CONTROLLERS: &str = "cgroup.controllers";
 
@@ -20,9 +22,11 @@ pub fn name(node: usize) -> String {
 }
 
 /// A line of shell that removes every node's root, for whoever outlives the cluster. What is
-/// about to die may hold one a moment longer.
-pub const REMOVE: &str = "for _ in 1 2 3 4 5 6 7 8 9 10; do \
-     left=$(find /sys/fs/cgroup -depth -type d -path '*/warpforge-node[0-9]*'); \
+/// about to die may hold one a moment longer. Nothing of that name below other groups is ours.
+pub const REMOVE: &str = "roots=/sys/fs/cgroup/*; \
+     [ ! -e /sys/fs/cgroup/cgroup.controllers ] || roots=/sys/fs/cgroup; \
+     for _ in 1 2 3 4 5 6 7 8 9 10; do left=$(for root in $roots; do \
+     find $root/warpforge-node[0-9]* -depth -type d 2>/dev/null; done); \
      [ -n \"$left\" ] || break; echo \"$left\" | xargs rmdir; sleep 0.2; done";
 
 /// Makes the root of a node.
@@ -57,9 +61,28 @@ fn make_unified(root: &Path, node: usize) -> Result<(), Error> {
     for level in [root, &folder] {
         let controllers = fs::read_to_string(level.join(CONTROLLERS)).unwrap_or_default();
         for controller in controllers.split_whitespace() {
-            // One that cannot be handed down is missed by the kubelet, which says so.
-            let _ = fs::write(level.join("cgroup.subtree_control"), format!("+{controller}"));
+            let hand = || fs::write(level.join("cgroup.subtree_control"), format!("+{controller}"));
+            let busy = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
+            if hand().is_err_and(|error| busy(&error)) {
+                clear(level)?;
+                // One that cannot be handed down is missed by the kubelet, which says so.
+                let _ = hand();
+            }
         }
+    }
+    Ok(())
+}
+
+/// Moves the processes of a group into one of their own below it. Only the machine's true root may
+/// have both processes and groups with controllers, and in a container what looks like it is not.
+fn clear(level: &Path) -> Result<(), Error> {
+    let folder = level.join(OTHERS);
+    fs::create_dir_all(&folder).at("could not make", &folder)?;
+    let processes = level.join("cgroup.procs");
+    let list = fs::read_to_string(&processes).at("could not read", &processes)?;
+    for process in list.lines() {
+        // One that has ended since need not be moved.
+        let _ = fs::write(folder.join("cgroup.procs"), process);
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ pub mod part;
 mod programs;
 mod prometheus;
 pub mod s3;
+mod slow;
 pub mod stock;
 pub mod wait;
 
@@ -31,3 +32,4 @@ pub use node::Node;
 pub use programs::Programs;
 pub use prometheus::Prometheus;
 pub use s3::S3;
+pub use slow::Slow;

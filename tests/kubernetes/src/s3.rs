@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,16 +10,22 @@ use aws_sdk_s3::config::{BehaviorVersion, Builder, Credentials, Region, retry::R
 
 use crate::Cluster;
 use crate::address::HOST;
+use crate::command;
 use crate::error::{Error, Tried};
 use crate::part::Part;
 use crate::programs::Programs;
 use crate::wait::until;
 
-/// Who may do everything, and who may only read.
+/// Who may do everything, who may only read, and who has a few folders to itself.
 pub const WRITER: (&str, &str) = ("writer", "secret-of-the-writer");
 pub const READER: (&str, &str) = ("reader", "secret-of-the-reader");
+pub const TENANT: (&str, &str) = ("tenant", "secret-of-the-tenant");
+/// The tenant's folders: what runs of a namespace of that name use.
+const OF_TENANT: [&str; 2] = ["results/runs/tenant/", "results/runs/goldens/tenant/"];
 
 const PORT: u16 = 8333;
+/// How much it can hold, unless it is full.
+const ROOM: &str = "8g";
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The server, which can be stopped and started; what it holds stays.
@@ -35,7 +42,16 @@ impl S3 {
     pub async fn start(cluster: &Cluster) -> Result<Self, Error> {
         let folder = cluster.folder().join("s3");
         fs::create_dir_all(&folder).at("could not make", &folder)?;
+        // A disk of its own, which can be full when no other is.
+        let size = format!("size={ROOM}");
+        command::run(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "s3"]).arg(&folder))?;
+        let tenant: Vec<_> = ["Read", "Write", "List"]
+            .iter()
+            .flat_map(|verb| OF_TENANT.map(|folder| format!("{verb}:{folder}*")))
+            .collect();
         let identities = serde_json::json!({"identities": [
+            {"name": "tenant", "actions": tenant,
+             "credentials": [{"accessKey": TENANT.0, "secretKey": TENANT.1}]},
             {"name": "writer", "actions": ["Admin", "Read", "Write", "List", "Tagging"],
              "credentials": [{"accessKey": WRITER.0, "secretKey": WRITER.1}]},
             {"name": "reader", "actions": ["Read", "List"],
@@ -72,6 +88,24 @@ impl S3 {
         let part = Part::start(&command, &self.cluster, "s3")?;
         *self.part.lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
         Ok(())
+    }
+
+    /// Takes all room that is left away.
+    pub fn fill(&self) -> Result<(), Error> {
+        // No smaller than what is there, and no larger: nothing more fits.
+        let used = command::run(Command::new("du").args(["-sk"]).arg(&self.folder))?;
+        let used = used.split_whitespace().next().unwrap_or_default();
+        self.resize(&format!("{used}k"))
+    }
+
+    /// Gives it room again.
+    pub fn empty(&self) -> Result<(), Error> {
+        self.resize(ROOM)
+    }
+
+    fn resize(&self, size: &str) -> Result<(), Error> {
+        let option = format!("remount,size={size}");
+        command::run(Command::new("mount").args(["-o", &option]).arg(&self.folder)).map(drop)
     }
 
     /// Makes a bucket, once the server is up to it.

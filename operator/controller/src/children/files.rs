@@ -30,6 +30,7 @@ pub fn rank_map(build: &Build<'_>) -> RankMap {
 
 impl Build<'_> {
     pub(super) fn config_map(&self) -> ConfigMap {
+        let started = self.run.status.started_at;
         let spec = RunnerSpec {
             version: VERSION,
             run: RunRef {
@@ -38,6 +39,7 @@ impl Build<'_> {
                 uid: self.run.uid.clone(),
             },
             attempt: self.attempt,
+            deadline: started.map(|start| start.plus(self.resolved.run_deadline_seconds)),
             spec: self.resolved.clone(),
         };
         // Plain structures of strings and numbers: there is nothing that JSON could not hold.

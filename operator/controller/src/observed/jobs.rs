@@ -3,6 +3,8 @@
 use k8s_openapi::api::batch::v1::Job;
 use warpforge_operator_api::labels;
 
+use crate::children::QUEUE;
+
 /// A Job of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSeen {
@@ -10,6 +12,8 @@ pub struct JobSeen {
     pub group: String,
     pub attempt: i32,
     pub suspended: bool,
+    /// The queue of Kueue that it is in.
+    pub queue: Option<String>,
     pub deleting: bool,
     pub end: Option<JobEnd>,
 }
@@ -34,6 +38,7 @@ pub fn job(job: &Job, run: &str) -> Option<JobSeen> {
         group: label(labels::GROUP)?.clone(),
         attempt: label(labels::ATTEMPT)?.parse().ok()?,
         suspended: job.spec.as_ref().and_then(|spec| spec.suspend).unwrap_or(false),
+        queue: label(QUEUE).cloned(),
         deleting: job.metadata.deletion_timestamp.is_some(),
         end: met.find_map(|condition| match condition.type_.as_str() {
             "Complete" | "SuccessCriteriaMet" => Some(JobEnd::Complete),

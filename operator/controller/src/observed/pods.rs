@@ -60,10 +60,14 @@ pub enum Waiting {
 }
 
 /// What the cluster did to a pod, by the reason of its condition `DisruptionTarget` or its status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disruption {
     Evicted,
     Preempted,
+    /// Kueue took back its admission, and says why.
+    Dequeued {
+        message: String,
+    },
     NodeLost,
     DeviceLost,
 }
@@ -160,9 +164,15 @@ fn waiting(status: &PodStatus, container: Option<&ContainerStatus>) -> Option<Wa
 }
 
 fn disruption(status: &PodStatus) -> Option<Disruption> {
-    let target = status.conditions.iter().flatten();
-    let target = target
-        .filter(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True");
+    let met = |type_: &'static str| {
+        let all = status.conditions.iter().flatten();
+        all.filter(move |condition| condition.type_ == type_ && condition.status == "True")
+    };
+    if let Some(condition) = met("TerminationTarget").next() {
+        let message = condition.message.clone().unwrap_or_default();
+        return Some(Disruption::Dequeued { message });
+    }
+    let target = met("DisruptionTarget");
     let by_condition = target.filter_map(|condition| condition.reason.as_deref());
     let by_status = status.reason.as_deref();
     by_condition.chain(by_status).find_map(|reason| match reason {

@@ -1,8 +1,7 @@
 //! Who holds or wants the slots of a concurrency group.
 
 use warpforge_operator_api::profile::Concurrency;
-use warpforge_operator_api::status::ConditionType;
-use warpforge_operator_api::{BenchmarkRun, Time};
+use warpforge_operator_api::{BenchmarkRun, BenchmarkRunStatus, Time};
 
 /// Another run's claim to a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +11,11 @@ pub struct Claim {
     pub uid: String,
     /// It has its slot; otherwise it waits.
     pub holds: bool,
+}
+
+/// Whether a run has its slot: from its first attempt on, also while that waits for Kueue.
+pub fn holds_slot(status: &BenchmarkRunStatus) -> bool {
+    status.attempt.is_some()
 }
 
 /// The claims of all runs but one to a group's slots. A run's group is that of its snapshot: it
@@ -29,7 +33,7 @@ pub fn claims<'a>(
 pub fn claim(run: &BenchmarkRun) -> Option<(&Concurrency, Claim)> {
     let status = run.status.as_ref()?;
     let concurrency = status.resolved.as_ref()?.concurrency.as_ref()?;
-    let holds = status.is(ConditionType::Admitted);
+    let holds = holds_slot(status);
     let waits = !run.spec.suspend && run.metadata.deletion_timestamp.is_none();
     if status.is_complete() || !(holds || waits) {
         return None;

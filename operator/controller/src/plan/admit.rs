@@ -5,7 +5,8 @@ use warpforge_operator_api::status::{ConditionType, Phase};
 use warpforge_operator_api::{Reason, Time, Verdict};
 
 use super::change::Change;
-use crate::observed::Observed;
+use crate::children::Gate;
+use crate::observed::{Observed, holds_slot};
 use crate::outcome::{Cause, Decision, decide};
 use crate::resolve::{profile_deadline, resolve};
 
@@ -69,14 +70,17 @@ pub(super) fn suspended(change: &mut Change<'_>) -> bool {
 
 /// Whether the run may go on; takes a slot if one is free for it.
 pub(super) fn admitted(change: &mut Change<'_>) -> bool {
-    if change.status.is(ConditionType::Admitted) {
+    if holds_slot(&change.status) {
         return true;
     }
     let Some(resolved) = change.resolved() else { return false };
     if slot_is_free(&resolved, change.seen) {
         let reason = Reason::SlotGranted;
         change.status.queued_at = None;
-        change.set(ConditionType::Admitted, true, reason, reason.sentence());
+        // With a queue, Kueue has the last word.
+        if Gate::of(&resolved) == Gate::Operator {
+            change.set(ConditionType::Admitted, true, reason, reason.sentence());
+        }
         change.begin(false);
         return true;
     }

@@ -91,9 +91,11 @@ fn attempted(resolved: &Resolved, attempt: &Attempt, seen: &Observed, now: Time)
     match attempt.state {
         AttemptState::Creating => {}
         AttemptState::Released | AttemptState::Running => {
-            let held = seen.jobs.iter().filter(|job| job.attempt == attempt.number);
-            let held = held.filter(|job| job.suspended && !job.deleting && job.end.is_none());
-            if Gate::of(resolved) == Gate::Operator {
+            let jobs: Vec<_> =
+                seen.jobs.iter().filter(|job| job.attempt == attempt.number).collect();
+            let held = jobs.iter().filter(|job| job.suspended && !job.deleting);
+            let held = held.filter(|job| job.end.is_none());
+            if Gate::seen(resolved, &jobs) == Gate::Operator {
                 actions.extend(held.map(|job| Action::Release { job: job.name.clone() }));
             }
         }

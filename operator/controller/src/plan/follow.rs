@@ -87,6 +87,8 @@ pub(super) fn follow(change: &mut Change<'_>) {
             });
             change.started();
             change.because(Phase::Starting, Reason::Starting, Reason::Starting.sentence());
+            let reason = Reason::SlotGranted;
+            change.set(ConditionType::Admitted, true, reason, reason.sentence());
         }
         AttemptState::Creating => wait_for_queue(change, &resolved),
         AttemptState::Released if all_running(&resolved, &change.pods()) => running(change),
@@ -168,7 +170,7 @@ pub(super) fn start_deadline(
         return queue_deadline(resolved, Some(attempt.started_at));
     }
     // Kueue may let them go late; the time then runs from there.
-    let start = match (Gate::of(resolved), attempt.released_at) {
+    let start = match (gate(resolved, attempt, seen), attempt.released_at) {
         (Gate::KueueJob | Gate::KueuePods, Some(released)) => released,
         _ => attempt.not_before.unwrap_or(attempt.started_at),
     };
@@ -177,17 +179,28 @@ pub(super) fn start_deadline(
 
 /// Whether the attempt waits for Kueue.
 fn queues(resolved: &Resolved, attempt: &Attempt, seen: &Observed) -> bool {
-    let gate = Gate::of(resolved);
-    let jobs = || seen.jobs.iter().filter(|job| job.attempt == attempt.number);
-    attempt.state == AttemptState::Creating && gate != Gate::Operator && jobs().next().is_some()
+    let there = seen.jobs.iter().any(|job| job.attempt == attempt.number);
+    let creating = attempt.state == AttemptState::Creating;
+    creating && there && gate(resolved, attempt, seen) != Gate::Operator
+}
+
+fn gate(resolved: &Resolved, attempt: &Attempt, seen: &Observed) -> Gate {
+    let jobs = seen.jobs.iter().filter(|job| job.attempt == attempt.number);
+    Gate::seen(resolved, &jobs.collect::<Vec<_>>())
 }
 
 fn wait_for_queue(change: &mut Change<'_>, resolved: &Resolved) {
     let attempt = change.status.attempt.clone();
     if attempt.is_some_and(|attempt| queues(resolved, &attempt, change.seen)) {
         let reason = Reason::WaitingForQueue;
-        change.because(Phase::Starting, reason, reason.sentence());
-        change.set(ConditionType::Running, false, reason, reason.sentence());
+        // Kueue may have taken in what was to start at once.
+        if change.status.attempts.is_empty() {
+            change.status.started_at = None;
+        }
+        change.because(Phase::Queued, reason, reason.sentence());
+        for condition in [ConditionType::Admitted, ConditionType::Running] {
+            change.set(condition, false, reason, reason.sentence());
+        }
     }
 }
 
@@ -201,7 +214,8 @@ fn may_go(change: &Change<'_>, resolved: &Resolved, attempt: &Attempt) -> bool {
         _ => seen.others.contains(id),
     });
     there
-        && match Gate::of(resolved) {
+        && match Gate::seen(resolved, &jobs) {
+            Gate::Apart => false,
             Gate::Operator => handed_over(change, attempt),
             Gate::KueueJob => jobs.iter().all(|job| !job.suspended),
             Gate::KueuePods => {

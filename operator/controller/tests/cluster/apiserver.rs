@@ -21,7 +21,8 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 pub struct Server {
     pub kubeconfig: PathBuf,
-    folder: PathBuf,
+    /// Has the server's keys, and the logs.
+    pub folder: PathBuf,
     parts: Vec<Part>,
 }
 
@@ -42,7 +43,7 @@ pub fn server() -> Option<&'static Server> {
 }
 
 /// All of Kubernetes in one file, as set-up brings it.
-fn program() -> Option<PathBuf> {
+pub fn program() -> Option<PathBuf> {
     let named = std::env::var_os("WARPFORGE_CLUSTER").map(PathBuf::from);
     let program = named.unwrap_or_else(|| warpforge_tests::root().join(".cluster/cluster"));
     program.is_file().then_some(program)
@@ -88,7 +89,7 @@ impl Server {
             format!("--service-account-private-key-file={}", file("accounts.key")),
             format!("--root-ca-file={}", file("ca.crt")),
             "--controllers=job-controller,garbage-collector-controller,\
-             serviceaccount-controller,namespace-controller"
+             serviceaccount-controller,namespace-controller,pod-garbage-collector-controller"
                 .to_owned(),
             "--concurrent-gc-syncs=5".to_owned(),
             "--kube-api-qps=200".to_owned(),
@@ -141,11 +142,14 @@ pub fn established(crd: &CustomResourceDefinition) -> bool {
     met.any(|condition| condition.type_ == "Established")
 }
 
-/// Starts one of the programs; the last to end removes the folder.
+/// Starts one of the programs.
 fn start(program: &Path, folder: &Path, name: &str, arguments: &[String]) -> Part {
-    let mut command = Command::new(program);
-    command.arg(name).args(arguments);
-    Part::start_over(&command, folder, name, Some(folder)).unwrap()
+    leash(Command::new(program).arg(name).args(arguments), folder, name)
+}
+
+/// Starts a program with its log in the server's folder; the last to end removes that.
+pub fn leash(command: &Command, folder: &Path, name: &str) -> Part {
+    Part::start_over(command, folder, name, Some(folder)).unwrap()
 }
 
 /// Ports that nobody uses, at least not now.

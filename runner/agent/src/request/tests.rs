@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn spec(change: &Value) -> RunnerSpec {
+pub(crate) fn spec(change: &Value) -> RunnerSpec {
     let mut run = json!({
         "profile": { "name": "default", "uid": "p", "generation": 1 },
         "workload": { "name": "bert-squad" },
@@ -156,6 +156,10 @@ fn what_cannot_be_done_is_refused_by_its_field() {
         (json!({ "thresholds": { "maximumRegression": "0.1" } }), "thresholds.maximumRegression: "),
         (program("data://other/p.mlir"), "programUri: data://other/p.mlir names no volume"),
         (program("data://squad/../p.mlir"), "programUri: "),
+        (
+            json!({ "goldenPolicy": "Only", "programUri": "s3://programs/p.mlir" }),
+            "programUri: it takes Pass 2's place, and a golden alone has none",
+        ),
         (program("/etc/passwd"), "programUri: /etc/passwd is neither"),
         (
             json!({ "workload": { "name": "w", "parameters": { "wall_limit_seconds": "soon" } } }),
@@ -183,6 +187,7 @@ fn what_cannot_be_done_is_refused_by_its_field() {
     for (name, value, expected) in [
         ("passes", json!(["Golden"]), "passes: a forward run"),
         ("thresholds", json!({ "minimumRatio": "1" }), "thresholds.minimumRatio: "),
+        ("thresholds", json!({ "failOnPerformance": true }), "thresholds.failOnPerformance: "),
         ("artifacts", json!(null), "model.uri: s3://models/a/m.pt2 is in an object store"),
     ] {
         let mut change = forward.clone();
@@ -190,6 +195,9 @@ fn what_cannot_be_done_is_refused_by_its_field() {
         let refusal = asked(&change).unwrap_err().to_string();
         assert!(refusal.starts_with(expected), "{name}: {refusal}");
     }
+    let mut unjudged = forward;
+    unjudged["thresholds"] = json!({ "failOnPerformance": false });
+    assert!(asked(&unjudged).unwrap().judging.is_empty());
 }
 
 #[test]
@@ -216,7 +224,11 @@ fn passes_and_policy_say_what_becomes_of_golden() {
     ] {
         let request = asked(&json!({ "passes": passes, "goldenPolicy": policy })).unwrap();
         assert_eq!(request.golden, expected, "{passes} {policy}");
+        let stores = (request.stores_golden(), request.replaces_golden());
+        assert_eq!(stores, (expected.may_make, policy != "Reuse"), "{passes} {policy}");
     }
+    let forward = json!({ "workload": null, "model": { "uri": MODEL }, "goldenPolicy": "Refresh" });
+    assert!(!asked(&forward).unwrap().replaces_golden());
 }
 
 #[test]

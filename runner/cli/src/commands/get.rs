@@ -9,7 +9,7 @@ use warpforge_operator_api::status::ConditionStatus;
 use warpforge_operator_api::{BenchmarkRun, BenchmarkRunStatus, Verdict};
 
 use super::Context;
-use crate::cluster::{Cluster, Namespace};
+use crate::cluster::{Cluster, Scope};
 use crate::exit::Exit;
 use crate::table::{self, Cell};
 use crate::ui::{BOLD, DIM, GREEN, RED, Ui, YELLOW};
@@ -33,11 +33,7 @@ pub struct Args {
     run: Option<String>,
 
     #[command(flatten)]
-    namespace: Namespace,
-
-    /// Runs of all namespaces
-    #[arg(short = 'A', long, conflicts_with_all = ["run", "namespace"])]
-    all_namespaces: bool,
+    scope: Scope,
 
     /// Print the objects as JSON
     #[arg(long)]
@@ -46,7 +42,7 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
     super::block_on(async {
-        let cluster = Cluster::connect(context, &args.namespace).await?;
+        let cluster = Cluster::connect(context, &args.scope.namespace).await?;
         if let Some(name) = &args.run {
             let run = cluster.run(name).await?;
             if args.json {
@@ -56,10 +52,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
             }
             return Ok(Exit::Pass);
         }
-        let api = match args.all_namespaces {
-            true => Api::all(cluster.client.clone()),
-            false => cluster.runs(),
-        };
+        let api = cluster.runs_of(&args.scope);
         let mut runs = list(&api).await.map_err(|error| cluster.explained(&error))?;
         runs.sort_by_key(|run| {
             (run.metadata.creation_timestamp.as_ref().map(|time| time.0), run.name_any())
@@ -67,13 +60,13 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
         if args.json {
             ui.json(&runs)?;
         } else if runs.is_empty() {
-            let place = match args.all_namespaces {
+            let place = match args.scope.all_namespaces {
                 true => "in the cluster".to_owned(),
                 false => format!("in namespace {}", cluster.namespace),
             };
             ui.note(&format!("there are no runs {place}"))?;
         } else {
-            table(&runs, args.all_namespaces, ui)?;
+            table(&runs, args.scope.all_namespaces, ui)?;
         }
         Ok(Exit::Pass)
     })

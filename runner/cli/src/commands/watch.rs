@@ -5,13 +5,13 @@ use std::io::IsTerminal as _;
 
 use futures::StreamExt as _;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
 use warpforge_operator_api::{BenchmarkRun, BenchmarkRunStatus};
 use warpforge_operator_client::{Change, line, watch};
 
 use super::Context;
 use super::submit::follow;
-use crate::cluster::{Cluster, Namespace};
+use crate::cluster::{Cluster, Scope};
 use crate::exit::Exit;
 use crate::ui::Ui;
 
@@ -32,24 +32,17 @@ pub struct Args {
     run: Option<String>,
 
     #[command(flatten)]
-    namespace: Namespace,
-
-    /// Runs of all namespaces
-    #[arg(short = 'A', long, conflicts_with_all = ["run", "namespace"])]
-    all_namespaces: bool,
+    scope: Scope,
 }
 
 pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
     super::block_on(async {
-        let cluster = Cluster::connect(context, &args.namespace).await?;
+        let cluster = Cluster::connect(context, &args.scope.namespace).await?;
         if let Some(name) = &args.run {
             let run = cluster.run(name).await?;
             return follow(&cluster, &run, ui).await;
         }
-        let api = match args.all_namespaces {
-            true => Api::all(cluster.client.clone()),
-            false => cluster.runs(),
-        };
+        let api = cluster.runs_of(&args.scope);
         // A cluster that cannot be asked at all is an error at once, not a silence.
         api.list(&kube::api::ListParams::default().limit(1))
             .await
@@ -61,8 +54,8 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
         let mut changes = std::pin::pin!(watch(api));
         while let Some(change) = changes.next().await {
             match change {
-                Change::Here(run) => view.here(&name(&run, args.all_namespaces), &run)?,
-                Change::Gone(run) => view.gone(&name(&run, args.all_namespaces))?,
+                Change::Here(run) => view.here(&name(&run, args.scope.all_namespaces), &run)?,
+                Change::Gone(run) => view.gone(&name(&run, args.scope.all_namespaces))?,
                 Change::Listed => {}
                 Change::Nothing(error) => view.note(&format!("nothing can be seen: {error}"))?,
             }

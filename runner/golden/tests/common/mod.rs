@@ -7,8 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
+use warpforge_golden_protocol::training::Open;
 use warpforge_golden_protocol::{Device, Golden, Precision, Run, Search, Taps, Weights};
 use warpforge_tests::root;
+use warpforge_training::Recipe;
 
 pub fn golden() -> Golden {
     let libtorch = Search::from_environment().find().expect("cargo xtask setup golden");
@@ -42,6 +44,24 @@ pub fn request(model: &Path, out: &Path, threads: u32) -> Run {
         repeats: 1,
         time_nodes: false,
         grad: false,
+        tf32: false,
+    }
+}
+
+/// A model that a test's Python made, open for training on one thread.
+pub fn open(folder: &Path, model: &str, recipe: Recipe) -> Open {
+    Open {
+        model: folder.join(format!("{model}.pt2")),
+        evaluation: None,
+        weights: Weights::Archive,
+        precision: Precision::AsExported,
+        device: Device::Cpu,
+        threads: 1,
+        seed: 7,
+        dims: BTreeMap::new(),
+        evaluation_dims: BTreeMap::new(),
+        loss: None,
+        recipe,
         tf32: false,
     }
 }

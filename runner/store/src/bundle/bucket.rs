@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::{BundleError, Entry, MANIFEST, Manifest, Progress, Watch};
 use crate::digests::hex;
-use crate::object::DIGEST;
+use crate::object::{DIGEST, Sink};
 use crate::{Credentials, Error, ObjectStore, Settings};
 
 /// The smallest part of a large file, and the most that are under way together: what is held in
@@ -23,8 +23,6 @@ const PART: u64 = 16 << 20;
 const TOGETHER: usize = 4;
 /// A server takes no more than ten thousand.
 const PARTS: u64 = 9_000;
-/// How often a download is gone on with.
-const ATTEMPTS: usize = 5;
 
 #[derive(Clone, Debug)]
 pub struct Bucket {
@@ -82,9 +80,7 @@ impl Bucket {
 
     /// Takes the manifest away, and with it the bundle.
     pub async fn disown(&self, name: &str) -> Result<(), BundleError> {
-        let key = self.key(name, MANIFEST);
-        let taken = self.client().delete_object().bucket(self.bucket()).key(key).send().await;
-        taken.map(drop).map_err(|error| self.store.error(&error, None).into())
+        Ok(self.store.delete(&self.key(name, MANIFEST)).await?)
     }
 
     async fn has(&self, key: &str, entry: &Entry) -> Result<bool, Error> {
@@ -272,57 +268,28 @@ impl Bucket {
         self.read(name, file, entry, &mut |_| Ok(()), Path::new(file), watch).await
     }
 
-    /// Reads an object to its end, going on where a connection broke, held against its entry.
+    /// Reads a file to its end, held against its entry.
     async fn read(
         &self,
         name: &str,
         file: &str,
         entry: &Entry,
         write: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-        to: &Path,
+        path: &Path,
         watch: Watch<'_>,
     ) -> Result<(), BundleError> {
-        let key = self.key(name, file);
-        let mut hasher = Sha256::new();
-        let (mut at, mut tag) = (0u64, None);
-        for attempt in 1..=ATTEMPTS {
-            let mut request = self.client().get_object().bucket(self.bucket()).key(&key);
-            if at > 0 {
-                request = request.range(format!("bytes={at}-")).set_if_match(tag.clone());
-            }
-            let answer = request.send().await;
-            let answer = answer.map_err(|error| match self.store.error(&error, Some(&key)) {
-                Error::NoSuchObject { .. } => BundleError::Wrong {
-                    name: name.to_owned(),
-                    file: file.to_owned(),
-                    why: "it is missing".to_owned(),
-                },
-                other => other.into(),
-            })?;
-            tag = answer.e_tag().map(str::to_owned);
-            let mut body = answer.body;
-            let broken = loop {
-                match body.next().await {
-                    None => break None,
-                    Some(Err(error)) => break Some(error),
-                    Some(Ok(bytes)) => {
-                        hasher.update(&bytes);
-                        write(&bytes).map_err(BundleError::disk(to))?;
-                        at += bytes.len() as u64;
-                        watch(Progress { file: file.to_owned(), at, total: entry.size });
-                    }
-                }
-            };
-            match broken {
-                Some(_) if attempt < ATTEMPTS && at < entry.size => {}
-                Some(error) if at < entry.size => {
-                    let server = self.store.settings().server();
-                    return Err(Error::from_connection(&error, server).into());
-                }
-                _ => break,
-            }
-        }
-        entry.compare(name, file, &hex(&hasher.finalize()), at)
+        let mut told = |at, total| watch(Progress { file: file.to_owned(), at, total });
+        let sink = Sink { path, write, watch: &mut told };
+        let read = self.store.read(&self.key(name, file), Some(entry.size), sink).await;
+        let read = read.map_err(|error| match error {
+            BundleError::Store(Error::NoSuchObject { .. }) => BundleError::Wrong {
+                name: name.to_owned(),
+                file: file.to_owned(),
+                why: "it is missing".to_owned(),
+            },
+            other => other,
+        })?;
+        entry.compare(name, file, &read.found.sha256, read.found.size)
     }
 
     pub async fn manifest(&self, name: &str) -> Result<Option<Vec<u8>>, BundleError> {

@@ -98,6 +98,25 @@ impl S3 {
         })
     }
 
+    /// From now on nobody may delete anything below a prefix; writing goes on as before.
+    pub fn keep(&self, bucket: &str, prefix: &str) {
+        let policy = serde_json::json!({"Version": "2012-10-17", "Statement": [{
+            "Sid": "keep", "Effect": "Deny", "Principal": "*", "Action": ["s3:DeleteObject"],
+            "Resource": [format!("arn:aws:s3:::{bucket}/{prefix}/*")],
+        }]});
+        let client = self.client(WRITER);
+        block_on(async {
+            let put = client.put_bucket_policy().bucket(bucket).policy(policy.to_string());
+            put.send().await.unwrap();
+            let until = Instant::now() + Duration::from_secs(30);
+            let key = format!("{prefix}/deleted");
+            while client.delete_object().bucket(bucket).key(&key).send().await.is_ok() {
+                assert!(Instant::now() < until, "{bucket}/{prefix} lets things be deleted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+    }
+
     pub fn settings(&self, bucket: &str) -> Settings {
         let endpoint = Some(self.endpoint.clone());
         Settings { endpoint, region: None, bucket: bucket.to_owned() }

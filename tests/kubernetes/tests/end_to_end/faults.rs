@@ -1,6 +1,9 @@
 //! What goes wrong on a cluster. Whatever it is, a run ends, once, and says why in words.
 
+mod table;
+
 use std::fs;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
@@ -8,228 +11,14 @@ use k8s_openapi::api::core::v1::{Node as NodeObject, Pod, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
+use serde_json::json;
 use warpforge_operator_api::status::Phase;
 use warpforge_operator_api::{BenchmarkProfile, BenchmarkRunStatus, Verdict, labels};
-use warpforge_test_kubernetes::{Error, Node};
+use warpforge_test_kubernetes::{Error, Node, Slow};
 use warpforge_tests::campaign;
 
-use crate::world::{PATIENCE, RUNS, World, merge, note, worker};
-
-/// A fault, and how a run ends that it happens to.
-struct Fault {
-    name: &'static str,
-    /// What the run asks for beyond the small demo.
-    asks: fn() -> Value,
-    harm: Harm,
-    verdict: Verdict,
-    /// Or what ends so: which process the kernel kills for want of memory is its own choice, and it
-    /// may be golden's.
-    reason: &'static str,
-}
-
-/// What is done, and when.
-#[derive(Clone, Copy)]
-enum Harm {
-    /// The request itself is enough.
-    Nothing,
-    /// To the object store, before the run is there.
-    Store,
-    /// To one GPU of every node, before the run is there.
-    Devices,
-    /// To the worker's node, once the run is running; mended when it has ended.
-    Node(fn(&Node) -> Result<(), Error>, fn(&Node) -> Result<(), Error>),
-    /// The worker's node loses its power and is taken out of the cluster.
-    NodeDeleted,
-    /// To the API server, for so many seconds, once the run is running.
-    ApiServer(u64),
-    /// To the profile, once the run is running.
-    Profile,
-    /// To every process of the worker with this name, once it is there.
-    Kill(&'static str),
-}
-
-fn nothing() -> Value {
-    json!({})
-}
-
-fn memory(limit: &str) -> Value {
-    worker(json!({ "resources": { "requests": { "memory": "32Mi" },
-                                  "limits": { "memory": limit } } }))
-}
-
-const FAULTS: &[Fault] = &[
-    Fault {
-        name: "unschedulable",
-        asks: || {
-            let much = json!({ "resources": { "requests": { "cpu": "100000" } } });
-            let mut spec = worker(much);
-            merge(&mut spec, json!({ "pendingDeadlineSeconds": 20 }));
-            spec
-        },
-        harm: Harm::Nothing,
-        verdict: Verdict::Inconclusive,
-        reason: "Unschedulable",
-    },
-    Fault {
-        name: "image-missing",
-        asks: || {
-            let mut spec = worker(json!({ "image": "warpforge.test/runner-cpu:none" }));
-            merge(&mut spec, json!({ "pendingDeadlineSeconds": 60 }));
-            spec
-        },
-        harm: Harm::Nothing,
-        verdict: Verdict::Inconclusive,
-        reason: "ImagePullFailed",
-    },
-    Fault {
-        name: "secret-missing",
-        asks: || {
-            json!({
-                "pendingDeadlineSeconds": 40,
-                "data": { "huggingFaceTokenSecret": { "name": "none", "key": "token" } },
-            })
-        },
-        harm: Harm::Nothing,
-        verdict: Verdict::Inconclusive,
-        reason: "ContainerNotStarted",
-    },
-    Fault {
-        name: "driver-missing",
-        asks: || {
-            json!({
-                "goldenPolicy": "Only",
-                "workers": [{ "name": "gpu", "vendor": "Nvidia", "gpusPerWorker": 1,
-                              "image": "warpforge.test/runner-cpu:1" }],
-            })
-        },
-        harm: Harm::Nothing,
-        verdict: Verdict::Inconclusive,
-        reason: "PreflightFailed/DriverMissing",
-    },
-    Fault {
-        name: "devices-broken",
-        asks: || {
-            json!({
-                "goldenPolicy": "Only",
-                "pendingDeadlineSeconds": 30,
-                "workers": [{ "name": "gpu", "vendor": "Nvidia", "gpusPerWorker": 8,
-                              "image": "warpforge.test/runner-cpu:1" }],
-            })
-        },
-        harm: Harm::Devices,
-        verdict: Verdict::Inconclusive,
-        reason: "Unschedulable",
-    },
-    Fault {
-        name: "out-of-memory",
-        asks: || memory("40Mi"),
-        harm: Harm::Nothing,
-        verdict: Verdict::Inconclusive,
-        reason: "OutOfMemory",
-    },
-    Fault {
-        name: "golden-out-of-memory",
-        asks: || {
-            let mut spec = memory("96Mi");
-            merge(&mut spec, json!({ "goldenPolicy": "Only" }));
-            spec
-        },
-        harm: Harm::Nothing,
-        verdict: Verdict::Inconclusive,
-        reason: "GoldenOutOfMemory",
-    },
-    Fault {
-        name: "agent-killed",
-        asks: nothing,
-        harm: Harm::Kill("agent"),
-        verdict: Verdict::Inconclusive,
-        reason: "RunnerLost",
-    },
-    Fault {
-        name: "store-away",
-        asks: nothing,
-        harm: Harm::Store,
-        verdict: Verdict::Inconclusive,
-        reason: "PreflightFailed/StoreNotWritable",
-    },
-    Fault {
-        name: "store-refuses",
-        asks: || {
-            json!({ "artifacts": { "s3": { "endpoint": "http://172.30.0.1:8333", "bucket": "results",
-                                           "prefix": "runs", "credentialsSecret": "reader" } } })
-        },
-        harm: Harm::Nothing,
-        verdict: Verdict::Inconclusive,
-        reason: "PreflightFailed/StoreNotWritable",
-    },
-    Fault {
-        name: "bucket-missing",
-        asks: || {
-            json!({ "artifacts": { "s3": { "endpoint": "http://172.30.0.1:8333", "bucket": "nowhere",
-                                           "prefix": "runs", "credentialsSecret": "s3" } } })
-        },
-        harm: Harm::Nothing,
-        verdict: Verdict::Inconclusive,
-        reason: "PreflightFailed/StoreNotWritable",
-    },
-    Fault {
-        name: "api-server-away",
-        asks: nothing,
-        harm: Harm::ApiServer(30),
-        verdict: Verdict::Pass,
-        reason: "Agrees",
-    },
-    Fault {
-        name: "profile-deleted",
-        asks: nothing,
-        harm: Harm::Profile,
-        verdict: Verdict::Pass,
-        reason: "Agrees",
-    },
-];
-
-/// Those that take minutes: a node is given a minute to come back.
-const OF_NODES: &[Fault] = &[
-    Fault {
-        name: "node-without-power",
-        asks: long,
-        harm: Harm::Node(Node::crash, Node::start),
-        verdict: Verdict::Pass,
-        reason: "Agrees",
-    },
-    Fault {
-        name: "node-deleted",
-        asks: long,
-        harm: Harm::NodeDeleted,
-        verdict: Verdict::Pass,
-        reason: "Agrees",
-    },
-    Fault {
-        name: "node-frozen",
-        asks: long,
-        harm: Harm::Node(Node::freeze, Node::thaw),
-        verdict: Verdict::Pass,
-        reason: "Agrees",
-    },
-    Fault {
-        name: "node-cut-off",
-        asks: long,
-        harm: Harm::Node(Node::cut, Node::join),
-        verdict: Verdict::Pass,
-        reason: "Agrees",
-    },
-];
-
-/// Still running when its node is found to be lost; a rule has it tried again elsewhere.
-fn long() -> Value {
-    json!({
-        "workload": { "parameters": { "steps": "300", "noise_runs": "2" } },
-        "failurePolicy": { "maxRestarts": 1, "rules": [
-            { "when": { "reasons": ["NodeLost"] }, "action": "RetryExcludingNode" },
-        ]},
-    })
-}
+use crate::world::{PATIENCE, RUNS, World, merge, note};
+use table::{FAULTS, Fault, Harm, LONG, SLOW};
 
 /// A profile that allows what the faults ask for, and secrets that they name.
 async fn prepare(world: &World) -> Result<(), Error> {
@@ -248,7 +37,8 @@ async fn prepare(world: &World) -> Result<(), Error> {
         json!({
             "allowed": { "images": ["warpforge.test/*"], "secrets": ["none", "reader", "s3"],
                          "uriPrefixes": ["s3://results", "s3://nowhere"],
-                         "endpoints": [world.s3.endpoint()] },
+                         "endpoints": [world.s3.endpoint(), SLOW],
+                         "resources": ["nvidia.com/gpu"] },
             "concurrency": { "group": "faults", "max": 8 },
         }),
     );
@@ -261,16 +51,27 @@ async fn prepare(world: &World) -> Result<(), Error> {
     Ok(())
 }
 
-pub async fn all(world: &'static World) -> Result<(), Error> {
+/// A sample, or all of them, or those that are named.
+fn chosen() -> Vec<&'static Fault> {
+    if let Ok(names) = std::env::var("WARPFORGE_TEST_FAULTS") {
+        let named = |fault: &&Fault| names.split(',').any(|name| name == fault.name);
+        let found: Vec<_> = FAULTS.iter().chain(LONG).filter(named).collect();
+        assert_eq!(found.len(), names.split(',').count(), "WARPFORGE_TEST_FAULTS={names}");
+        return found;
+    }
     let mut numbers = campaign::numbers("cluster faults");
     let mut rest: Vec<&Fault> = FAULTS.iter().collect();
     let mut chosen = Vec::new();
     for _ in 0..campaign::rounds(4, FAULTS.len()) {
         chosen.push(rest.swap_remove(numbers.below(rest.len() as u64) as usize));
     }
-    chosen.extend(OF_NODES.iter().take(campaign::rounds(0, OF_NODES.len())));
+    chosen.extend(LONG.iter().take(campaign::rounds(0, LONG.len())));
+    chosen
+}
+
+pub async fn all(world: &'static World) -> Result<(), Error> {
     let mut problems = Vec::new();
-    for fault in chosen {
+    for fault in chosen() {
         prepare(world).await?;
         let start = std::time::Instant::now();
         let status = Box::pin(suffer(world, fault)).await?;
@@ -289,11 +90,22 @@ pub async fn all(world: &'static World) -> Result<(), Error> {
     Ok(())
 }
 
+/// The slow way to the object store, laid once.
+fn slow(world: &World) -> &'static Slow {
+    static WAY: OnceLock<Slow> = OnceLock::new();
+    WAY.get_or_init(|| {
+        let (from, to) = (SLOW, world.s3.endpoint());
+        let address = |url: &str| url.trim_start_matches("http://").to_owned();
+        Slow::start(&address(from), &address(&to)).unwrap()
+    })
+}
+
 /// A run that the fault happens to, to its end.
 async fn suffer(world: &World, fault: &Fault) -> Result<BenchmarkRunStatus, Error> {
     let name = fault.name;
     match fault.harm {
         Harm::Store => world.s3.stop(),
+        Harm::Slow(pace) => slow(world).pace(pace),
         Harm::Devices => {
             for node in world.cluster.nodes() {
                 node.unhealthy("nvidia.com/gpu", "gpu-3")?;
@@ -307,6 +119,42 @@ async fn suffer(world: &World, fault: &Fault) -> Result<BenchmarkRunStatus, Erro
     world.submit(RUNS, name, spec).await?;
     match fault.harm {
         Harm::Nothing => world.complete(RUNS, name).await,
+        Harm::Slow(_) => {
+            let before = slow(world).sent();
+            let ended = world.complete(RUNS, name).await;
+            let sent = slow(world).sent() - before;
+            note(&format!("{name}: {} kB on the slow way", sent / 1000));
+            assert!(sent > 0, "nothing went the slow way");
+            ended
+        }
+        Harm::Full(seconds) => {
+            running(world, name).await?;
+            world.s3.fill()?;
+            let ended = match seconds {
+                Some(seconds) => {
+                    tokio::time::sleep(Duration::from_secs(seconds)).await;
+                    world.s3.empty()?;
+                    world.complete(RUNS, name).await
+                }
+                None => world.complete(RUNS, name).await,
+            };
+            world.s3.empty()?;
+            ended
+        }
+        Harm::Device | Harm::DeviceAndKubelet => {
+            let node = node_of(world, name).await?;
+            for number in 0..8 {
+                node.unhealthy("nvidia.com/gpu", &format!("gpu-{number}"))?;
+            }
+            world.cluster.offers(node, "nvidia.com/gpu", 0).await?;
+            if matches!(fault.harm, Harm::DeviceAndKubelet) {
+                node.restart_kubelet()?;
+            }
+            let ended = world.complete(RUNS, name).await;
+            node.repair()?;
+            world.cluster.ready(node).await?;
+            ended
+        }
         Harm::Store => {
             let ended = world.complete(RUNS, name).await;
             world.s3.restart()?;

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         trial("a_run_gets_nothing_that_its_profile_does_not_allow", security::requests),
         trial("a_runner_has_no_token_and_no_rights", security::runner),
         trial("one_namespace_does_not_use_anothers_golden", security::goldens),
+        trial("a_run_cannot_read_what_another_namespace_stored", security::artifacts),
         trial("a_run_is_followed_while_it_runs", pictures::live),
         trial("every_panel_of_the_dashboard_shows_data", pictures::panels),
         trial("a_deleted_run_takes_its_pods_along", faults::deleted),

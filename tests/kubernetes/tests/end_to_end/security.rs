@@ -1,14 +1,14 @@
 //! What a run cannot do, each tried.
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, LogParams, PostParams};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::{ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use warpforge_operator_api::status::ConditionType;
-use warpforge_operator_api::{Verdict, labels};
-use warpforge_test_kubernetes::{Error, stock};
+use warpforge_operator_api::{BenchmarkProfile, Verdict, labels};
+use warpforge_test_kubernetes::{Error, s3, stock};
 
-use crate::world::{PATIENCE, RUNS, World, object, worker};
+use crate::world::{BUCKET, PATIENCE, RUNS, World, merge, object, worker};
 
 /// Requests that the default profile does not allow, and the field that the refusal names.
 fn refused() -> Vec<(&'static str, Value, &'static str)> {
@@ -134,5 +134,46 @@ pub async fn goldens(world: &'static World) -> Result<(), Error> {
     let status = world.complete("others", "mine").await?;
     assert_eq!(status.correctness, Some(Verdict::Pass), "{}", status.message);
     assert_eq!(status.condition(ConditionType::GoldenReady).unwrap().reason, "GoldenMade");
+    Ok(())
+}
+
+/// A namespace whose credentials reach its own folders and no others: its runs have all they need
+/// with them, and no run can bring what another namespace stored.
+pub async fn artifacts(world: &'static World) -> Result<(), Error> {
+    world.namespace("tenant").await?;
+    let secrets: Api<Secret> = Api::namespaced(world.cluster.client(), "tenant");
+    let (id, key) = s3::TENANT;
+    let secret = json!({ "stringData": { "AWS_ACCESS_KEY_ID": id, "AWS_SECRET_ACCESS_KEY": key } });
+    secrets.patch("s3", &PatchParams::default(), &Patch::Merge(&secret)).await?;
+    world.submit(RUNS, "theirs", json!({})).await?;
+    let theirs = world.complete(RUNS, "theirs").await?;
+    let theirs = theirs.report.unwrap().uri.replace("report.json", "warpforge/step.mlir");
+
+    // The store itself refuses: to read, to write, to list.
+    let client = world.s3.client(s3::TENANT);
+    let key = theirs.strip_prefix(&format!("s3://{BUCKET}/")).unwrap();
+    let refused = |text: String| assert!(text.contains("AccessDenied"), "{text}");
+    let read = client.get_object().bucket(BUCKET).key(key).send().await;
+    refused(format!("{:?}", read.map(drop)));
+    let write = client.put_object().bucket(BUCKET).key(key).send().await;
+    refused(format!("{:?}", write.map(drop)));
+    let folder = format!("runs/{RUNS}/");
+    let list = client.list_objects_v2().bucket(BUCKET).prefix(folder).send().await;
+    refused(format!("{:?}", list.map(drop)));
+
+    // Nor does a run get there, though its profile would let it.
+    let profiles: Api<BenchmarkProfile> = Api::all(world.cluster.client());
+    let mut spec = serde_json::to_value(profiles.get("default").await?.spec).unwrap();
+    merge(&mut spec, json!({ "allowed": { "uriPrefixes": [format!("s3://{BUCKET}")] } }));
+    let profile = object(json!({ "metadata": { "name": "curious" }, "spec": spec }));
+    profiles.create(&PostParams::default(), &profile).await?;
+    world.submit("tenant", "own", json!({})).await?;
+    let curious = json!({ "profile": "curious", "programUri": theirs });
+    world.submit("tenant", "curious", curious).await?;
+    let status = world.complete("tenant", "curious").await?;
+    assert_eq!(status.correctness, Some(Verdict::Inconclusive), "{}", status.message);
+    assert!(status.message.contains("step.mlir"), "{}: {}", status.reason, status.message);
+    let status = world.complete("tenant", "own").await?;
+    assert_eq!(status.correctness, Some(Verdict::Pass), "{}", status.message);
     Ok(())
 }
