@@ -1,6 +1,6 @@
 //! Calls into vendor libraries that are looked for at run time: the CUDA driver, HIP, libibverbs,
-//! UCX, libtorch and the C library. All of the crate's `unsafe` is here; what leaves this module
-//! is plain owned data. A library once opened stays open until the process ends, because GPU
+//! UCX, libtorch and the C library. What leaves this module is plain owned data, or a [`Library`]
+//! for those who call more of it. A library once opened stays open until the process ends, because GPU
 //! drivers start threads and register exit handlers that must not be unmapped.
 
 #![expect(unsafe_code, reason = "loading foreign libraries and calling them is unsafe by nature")]
@@ -30,7 +30,8 @@ pub(crate) struct Driver {
     pub devices: Vec<String>,
 }
 
-struct Library {
+/// A library that was found.
+pub(crate) struct Library {
     handle: ManuallyDrop<Handle>,
     name: String,
 }
@@ -47,7 +48,7 @@ impl Library {
     }
 
     /// The first of several spellings that exists; a present but broken one ends the search.
-    fn open_any(names: &[&str]) -> Result<Self, Fault> {
+    pub(crate) fn open_any(names: &[&str]) -> Result<Self, Fault> {
         let mut result = Err(Fault::Absent(names.first().copied().unwrap_or_default().to_owned()));
         for name in names {
             match Self::open(name.as_ref()) {
@@ -63,7 +64,7 @@ impl Library {
 
     /// # Safety
     /// `T` must be the C function type that `name` has in this library.
-    unsafe fn function<T>(&self, name: &'static str) -> Result<Symbol<T>, Fault> {
+    pub(crate) unsafe fn function<T>(&self, name: &'static str) -> Result<Symbol<T>, Fault> {
         // SAFETY: the caller vouches for the type.
         unsafe { self.handle.get(name.as_bytes()) }
             .map_err(|_| Fault::Failed { call: name, reason: format!("not in {}", self.name) })
@@ -168,15 +169,14 @@ pub(crate) fn cuda() -> Result<Driver, Fault> {
     drive(&library, &calls, explain)
 }
 
+/// The HIP runtime's names.
+pub(crate) const HIP: &[&str] =
+    &["libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "/opt/rocm/lib/libamdhip64.so"];
+
 /// Initialises HIP and names its devices.
 pub(crate) fn hip() -> Result<Driver, Fault> {
     type GetErrorString = extern "C" fn(c_int) -> *const c_char;
-    let library = Library::open_any(&[
-        "libamdhip64.so",
-        "libamdhip64.so.7",
-        "libamdhip64.so.6",
-        "/opt/rocm/lib/libamdhip64.so",
-    ])?;
+    let library = Library::open_any(HIP)?;
     // SAFETY: hip_runtime_api.h declares it so.
     let error_string = unsafe { library.function::<GetErrorString>("hipGetErrorString") }?;
     let explain = |code| {
@@ -192,6 +192,12 @@ pub(crate) fn hip() -> Result<Driver, Fault> {
         name: "hipDeviceGetName",
     };
     drive(&library, &calls, explain)
+}
+
+/// Whether a library can be loaded under one of its names. It stays loaded, so that whoever asks for
+/// it next, by the name it calls itself, gets the same.
+pub(crate) fn present(names: &[&str]) -> Result<(), Fault> {
+    Library::open_any(names).map(drop)
 }
 
 /// Opens every RDMA device through libibverbs and names those that opened.

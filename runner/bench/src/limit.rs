@@ -27,6 +27,11 @@ impl<T> Pending<T> {
     pub(crate) fn within(self, limit: Duration) -> Option<T> {
         self.0.recv_timeout(limit).ok()
     }
+
+    /// The answer, once it is there.
+    pub(crate) fn ready(&self) -> Option<T> {
+        self.0.try_recv().ok()
+    }
 }
 
 /// What a program prints on standard output, if it ends (or closes it) within `limit`.

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    agent, baseline, bundle, compile, completions, config, conformance, data, doctor, get, hlo,
-    logs, man, model, report, run, schema, submit, system, validate, watch, workload,
+    agent, baseline, benchmark, bundle, compile, completions, config, conformance, data, doctor,
+    get, hlo, logs, man, model, netserver, report, run, schema, stress, submit, system, validate,
+    watch, workload,
 };
 use crate::settings::{Color, Flag};
 
@@ -26,6 +27,10 @@ Examples:
 
   Do two runs hold the same numbers?
     warpforge validate --golden golden.safetensors --candidate ours.safetensors
+
+  How fast is this machine, and did it become slower?
+    warpforge benchmark run --component cpu,ram --export
+    warpforge benchmark compare before.json after.json
 
   Datasets and weights: what there is, and how to get it
     warpforge data list
@@ -105,6 +110,9 @@ pub enum Command {
     Validate(validate::Args),
     Data(data::Args),
     Baseline(baseline::Args),
+    Benchmark(benchmark::Args),
+    Stress(stress::Args),
+    Netserver(netserver::Args),
     Bundle(bundle::Args),
     Submit(submit::Args),
     Get(get::Args),

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod baseline;
+pub mod benchmark;
 pub mod bundle;
 pub mod compile;
 pub mod completions;
@@ -14,9 +15,11 @@ pub mod hlo;
 pub mod logs;
 pub mod man;
 pub mod model;
+pub mod netserver;
 pub mod report;
 pub mod run;
 pub mod schema;
+pub mod stress;
 pub mod submit;
 pub mod system;
 pub mod training;
@@ -60,7 +63,10 @@ pub fn needs_configuration(command: &Command) -> bool {
         | Command::Conformance(_)
         | Command::Validate(_)
         | Command::Baseline(_)
+        | Command::Benchmark(_)
+        | Command::Stress(_)
         | Command::Bundle(_)
+        | Command::Netserver(_)
         | Command::Submit(_)
         | Command::Get(_)
         | Command::Logs(_)
@@ -87,6 +93,9 @@ pub fn run(command: &Command, context: &Context<'_>, ui: &mut Ui) -> anyhow::Res
         Command::Conformance(args) => conformance::run(args, ui),
         Command::Validate(args) => validate::run(args, ui),
         Command::Baseline(args) => baseline::run(args, ui),
+        Command::Benchmark(args) => benchmark::run(args, context, ui),
+        Command::Stress(args) => stress::run(args, ui),
+        Command::Netserver(args) => netserver::run(args, ui),
         Command::Bundle(args) => bundle::run(args, context, ui),
         Command::Submit(args) => submit::run(args, context, ui),
         Command::Get(args) => get::run(args, context, ui),

@@ -40,7 +40,8 @@ impl Events {
     pub fn training(&self, stage: &training::Stage) {
         use training::Stage as S;
         let event = match *stage {
-            S::Loading | S::Comparing => return,
+            // Timed blocks are short and in turn: whoever follows need not hear of each.
+            S::Loading | S::Comparing | S::Measuring { pass: Some(_) } => return,
             S::Training { pass, step, steps, loss } => {
                 Event::Step { pass: of(pass), step, steps, loss: Some(loss) }
             }
@@ -54,7 +55,7 @@ impl Events {
                 steps: batches as u32,
                 loss: None,
             },
-            S::Measuring => Event::Pass { pass: Pass::Warpforge },
+            S::Measuring { pass: None } => Event::Pass { pass: Pass::Warpforge },
         };
         self.say(&event);
     }

@@ -10,6 +10,7 @@ mod doctor;
 mod events;
 mod exit;
 mod failure;
+mod interrupt;
 mod settings;
 mod table;
 mod tensors;

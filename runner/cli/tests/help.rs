@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use common::{Scratch, outcome};
 
-const VERBS: [&str; 23] = [
+const VERBS: [&str; 26] = [
     "doctor",
     "system",
     "run",
@@ -19,6 +19,9 @@ const VERBS: [&str; 23] = [
     "validate",
     "data",
     "baseline",
+    "benchmark",
+    "stress",
+    "netserver",
     "bundle",
     "submit",
     "get",
@@ -120,7 +123,7 @@ fn manual_pages_exist_for_every_verb() {
     assert!(page.starts_with(".ie") && VERBS.iter().all(|verb| page.contains(verb)), "{page}");
 
     let (code, out, _) = scratch.run(&["man", "--out", "pages"]);
-    assert_eq!((code, out.as_str()), (0, "40 pages written to pages\n"));
+    assert_eq!((code, out.as_str()), (0, "47 pages written to pages\n"));
     for verb in
         VERBS.iter().copied().chain(["config-show", "hlo-check", "hlo-fmt", "hlo-run", "hlo-stats"])
     {
@@ -132,7 +135,7 @@ fn manual_pages_exist_for_every_verb() {
             "page of {verb}:\n{page}"
         );
     }
-    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 40);
+    assert_eq!(std::fs::read_dir(scratch.path().join("pages")).unwrap().count(), 47);
 }
 
 #[test]
@@ -185,14 +188,19 @@ fn committed_schemas_are_current() {
         names,
         [
             "baselines.json",
+            "benchmark-comparison.json",
+            "benchmark.json",
+            "benchmarks.json",
             "config.json",
             "conformance.json",
             "data.json",
             "doctor.json",
             "model.json",
+            "monitor.json",
             "report.json",
             "run.json",
             "stats.json",
+            "stress.json",
             "system.json",
             "training-parity.json",
         ]

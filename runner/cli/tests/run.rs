@@ -158,6 +158,7 @@ fn the_bundle_is_whole_and_its_report_keeps_the_schema() {
         "parity.json",
         "report.html",
         "junit.xml",
+        "timeline.json",
         "complete.json",
     ] {
         assert!(out.join(name).is_file(), "{name} is missing");
@@ -171,6 +172,14 @@ fn the_bundle_is_whole_and_its_report_keeps_the_schema() {
         assert_eq!(parity[key], report[key], "{key}");
     }
     assert_eq!(parity["verdict"], "pass");
+    let timeline = read("timeline.json");
+    assert_valid("monitor", &timeline);
+    assert!(!timeline.as_array().unwrap().is_empty(), "at least what was seen at the end");
+    let spans = report["timeline"]["spans"].as_array().unwrap();
+    let names: Vec<&str> = spans.iter().map(|span| span["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["loading", "golden", "golden in float64", "warpforge", "comparing"]);
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("The machine meanwhile"));
     let record = read("run.json");
     assert_valid("run", &record);
     assert_eq!(record["model"]["sha256"].as_str().unwrap().len(), 64);

@@ -71,6 +71,7 @@ fn the_page_stands_alone_and_says_the_verdict_first() {
         "How far apart",
         "Tensors",
         "Timings",
+        "The machine meanwhile",
         "What ran where",
         "How it was judged",
         "System",
@@ -78,6 +79,34 @@ fn the_page_stands_alone_and_says_the_verdict_first() {
     ] {
         assert!(page.contains(part), "the page lacks {part}");
     }
+}
+
+#[test]
+fn the_machine_is_drawn_a_chart_for_each_unit_with_the_passes_behind_the_lines() {
+    let mut report = sample::passing();
+    let page = html(&report);
+    let section = |page: &str| {
+        let rest = page.split_once("<h2>The machine meanwhile</h2>")?.1;
+        Some(rest.split_once("</section>")?.0.to_owned())
+    };
+    let drawn = section(&page).unwrap();
+    assert_eq!(drawn.matches("<svg").count(), 2, "one of percent, one of watts");
+    assert_eq!(drawn.matches("class=\"span golden\"").count(), 4);
+    assert_eq!(drawn.matches("class=\"span candidate\"").count(), 2);
+    assert!(drawn.contains("CPU, memory over time, in %"), "{drawn}");
+    assert!(drawn.contains("Not recorded: CPU temperature: no sensor of a processor."));
+    assert!(drawn.contains("golden in float64, 8.00\u{a0}s"), "{drawn}");
+    // A point that could not be read breaks the line instead of lying on the axis.
+    let lines: Vec<&str> = drawn.lines().filter(|l| l.contains("class=\"curve s0\"")).collect();
+    assert!(lines[0].contains("d=\"M") && lines[0].matches('L').count() == 57, "{}", lines[0]);
+
+    if let Some(timeline) = &mut report.timeline {
+        timeline.seconds.clear();
+    }
+    assert!(section(&html(&report)).is_none(), "nothing was seen");
+    report.timeline = None;
+    assert!(section(&html(&report)).is_none());
+    assert!(!json(&report).contains("timeline"), "what was not recorded is left out");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use std::time::Duration;
 use warpforge_golden_protocol as protocol;
 use warpforge_parity::bundle::{self, Writer};
 use warpforge_parity::judge::{Parity, Settings};
+use warpforge_parity::performance::Pass;
 use warpforge_parity::report::{Report, Timing};
 use warpforge_parity::verdict::Reason;
 use warpforge_pt2::{DimSpec, Model, Symbol, TensorMeta, WeightSource};
@@ -31,6 +32,7 @@ use crate::pass::{self, Options as PassOptions};
 use crate::program::Signature;
 use crate::repro;
 use crate::tensors::{self, Named};
+use crate::timeline::{Part, Recorder};
 
 /// The file of buffers that the model changed, by their names.
 pub const BUFFERS: &str = "buffers.safetensors";
@@ -60,6 +62,8 @@ pub struct Request {
     pub limit: Option<Duration>,
     /// Where golden's libtorch may be.
     pub libtorch: protocol::Search,
+    /// How often to look at what the machine does; never if there is nothing.
+    pub monitor: Option<Duration>,
 }
 
 /// Where the weights come from, as both passes are told.
@@ -100,12 +104,29 @@ pub enum Stage {
     Comparing,
 }
 
+impl Part for Stage {
+    fn part(&self) -> (&'static str, Option<Pass>) {
+        match self {
+            Stage::Loading => ("loading", None),
+            Stage::Golden { oracle: false, .. } => ("golden", Some(Pass::Golden)),
+            Stage::Golden { oracle: true, .. } => ("golden in float64", Some(Pass::Golden)),
+            Stage::Program => ("warpforge", Some(Pass::Warpforge)),
+            Stage::Comparing => ("comparing", None),
+        }
+    }
+}
+
 /// Runs both passes and writes the bundle; the report says what came of it.
 pub fn run(
     request: &Request,
     system: Option<serde_json::Value>,
     on_stage: &mut dyn FnMut(Stage),
 ) -> Result<Report, Error> {
+    let mut recorder = Recorder::start(request.monitor);
+    let on_stage = &mut |stage: Stage| {
+        recorder.enter(&stage);
+        on_stage(stage);
+    };
     on_stage(Stage::Loading);
     let prepared = Prepared::new(request)?;
     // What was given may lie in the folder that is written to.
@@ -135,6 +156,7 @@ pub fn run(
     describe(&mut report, request, &prepared, golden.as_ref(), &candidate);
     report.created = Some(jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     report.system = system;
+    recorder.finish(&mut whole, &mut report)?;
     whole.json(bundle::RUN, &record::Record::of(sources, request, &prepared, &report))?;
     finish(whole, &report)?;
     Ok(report)

@@ -16,6 +16,7 @@ pub mod program;
 pub mod repro;
 pub mod squad;
 pub mod tensors;
+mod timeline;
 pub mod training;
 
 pub use error::Error;

@@ -24,12 +24,14 @@ use serde::{Deserialize, Serialize};
 use warpforge_compiler::Remat;
 use warpforge_golden_protocol as protocol;
 use warpforge_parity::bundle::Metrics;
+use warpforge_parity::performance;
 use warpforge_pt2::DimSpec;
 use warpforge_training::Recipe;
 
 use crate::error::Error;
 use crate::forward::Weights;
 use crate::tensors::Named;
+use crate::timeline::Part;
 
 /// What is trained, and how.
 #[derive(Clone, Debug)]
@@ -162,8 +164,10 @@ pub enum Stage {
         step: u32,
         steps: u32,
     },
-    /// Timing both passes in turn.
-    Measuring,
+    /// Timing both passes in turn: which of them, once it has begun.
+    Measuring {
+        pass: Option<Pass>,
+    },
     Comparing,
 }
 
@@ -180,6 +184,28 @@ impl Pass {
             Pass::Golden => "golden",
             Pass::Oracle => "golden in float64",
             Pass::WarpForge => "warpforge",
+        }
+    }
+}
+
+impl Part for Stage {
+    fn part(&self) -> (&'static str, Option<performance::Pass>) {
+        let of = |pass: Pass| {
+            let side = match pass {
+                Pass::Golden | Pass::Oracle => performance::Pass::Golden,
+                Pass::WarpForge => performance::Pass::Warpforge,
+            };
+            (pass.name(), Some(side))
+        };
+        match self {
+            Stage::Loading => ("loading", None),
+            Stage::Training { pass, .. }
+            | Stage::Forced { pass, .. }
+            | Stage::Evaluating { pass, .. }
+            | Stage::Measuring { pass: Some(pass) } => of(*pass),
+            Stage::Noise { .. } => ("golden's own spread", Some(performance::Pass::Golden)),
+            Stage::Measuring { pass: None } => ("preparing the timing", None),
+            Stage::Comparing => ("comparing", None),
         }
     }
 }

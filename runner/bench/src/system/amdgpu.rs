@@ -27,7 +27,7 @@ fn has_render_node(root: &Sysroot, pci: &PciGpu) -> bool {
 }
 
 /// Data-centre boards carry their name; for others libdrm has a table.
-fn name(root: &Sysroot, pci: &PciGpu) -> Option<String> {
+pub(crate) fn name(root: &Sysroot, pci: &PciGpu) -> Option<String> {
     let board = root.text(pci.file("product_name"));
     board.or_else(|| {
         let revision = root.hex(pci.file("revision"))?;

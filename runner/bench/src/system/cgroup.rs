@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::mounts::Mount;
+use super::mounts::{self, Mount};
 use crate::Sysroot;
 
 /// Version 1 says "no limit" with the largest multiple of a page that fits a signed number.
@@ -52,6 +52,48 @@ impl Cgroup {
             memory_limit_bytes: smallest(&groups, |group| root.number(group.join("memory.max"))),
         }
     }
+}
+
+/// The control group whose limit of memory binds this process.
+#[derive(Debug)]
+pub(crate) struct MemoryGroup {
+    pub directory: PathBuf,
+    pub limit: u64,
+    version: CgroupVersion,
+}
+
+impl MemoryGroup {
+    /// The file that says how much the group takes, caches included.
+    pub(crate) fn usage_file(&self) -> &'static str {
+        match self.version {
+            CgroupVersion::V1 => "memory.usage_in_bytes",
+            CgroupVersion::V2 => "memory.current",
+        }
+    }
+
+    /// The line of `memory.stat` with the caches that can be dropped, of the groups below as well.
+    pub(crate) fn inactive_key(&self) -> &'static str {
+        match self.version {
+            CgroupVersion::V1 => "total_inactive_file",
+            CgroupVersion::V2 => "inactive_file",
+        }
+    }
+}
+
+/// The group with the smallest limit of memory on the way up, if any has one.
+pub(crate) fn memory_group(root: &Sysroot) -> Option<MemoryGroup> {
+    let (mounts, membership) = (mounts::read(root), root.text("proc/self/cgroup"));
+    let membership = membership.unwrap_or_default();
+    let v1 = directories_v1(&mounts, &membership, "memory");
+    let version = if v1.is_some() { CgroupVersion::V1 } else { CgroupVersion::V2 };
+    let limit = |group: &Path| match version {
+        CgroupVersion::V1 => memory_v1(root, group),
+        CgroupVersion::V2 => root.number(group.join("memory.max")),
+    };
+    let groups = v1.or_else(|| directories_v2(&mounts, &membership))?;
+    let limited = groups.into_iter().filter_map(|directory| Some((limit(&directory)?, directory)));
+    let (limit, directory) = limited.min_by_key(|(limit, _)| *limit)?;
+    Some(MemoryGroup { directory, limit, version })
 }
 
 fn smallest<T: PartialOrd>(groups: &[PathBuf], limit: impl Fn(&Path) -> Option<T>) -> Option<T> {
@@ -108,7 +150,6 @@ fn way_up(mount: &Mount, group: Option<&str>) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use crate::fixture::Tree;
-    use crate::system::mounts;
 
     fn read(files: &[(&str, &str)]) -> Cgroup {
         let root = Tree::new(files);

@@ -83,7 +83,7 @@ impl NumaNode {
 
 /// A field of `/proc/meminfo` or of a node's `meminfo`, in bytes where it has the unit kB. The
 /// node's lines begin with `Node 0`.
-fn field(meminfo: &str, key: &str) -> Option<u64> {
+pub(crate) fn field(meminfo: &str, key: &str) -> Option<u64> {
     meminfo.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         if name.split_whitespace().next_back() != Some(key) {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Sysroot, limit};
 
-mod amdgpu;
+pub(crate) mod amdgpu;
 mod cgroup;
 mod container;
 mod cpu;
@@ -32,6 +32,7 @@ pub(crate) mod rdma;
 mod storage;
 
 pub use cgroup::{Cgroup, CgroupVersion};
+pub(crate) use cgroup::{MemoryGroup, memory_group};
 pub use container::{Container, Runtime};
 pub use cpu::{Cache, CacheType, Cpu};
 pub use engine::Engine;
@@ -39,6 +40,7 @@ pub use gpu::{Gpu, GpuClocks, GpuVendor, PcieLink};
 pub use host::{Host, Kernel};
 pub use kubernetes::Kubernetes;
 pub use libraries::Libraries;
+pub(crate) use memory::field as meminfo_field;
 pub use memory::{Memory, NumaNode};
 pub use network::Interface;
 pub use rdma::{RdmaDevice, RdmaPort};

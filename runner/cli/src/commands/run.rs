@@ -14,6 +14,7 @@ use warpforge_parity::training::TrainingSettings;
 use warpforge_workloads::forward::{self, Request, Stage, Weights};
 
 use super::Context;
+use super::benchmark::seconds;
 use super::model::Given;
 use super::training::Training;
 use super::validate::training::baselines;
@@ -34,11 +35,12 @@ Examples:
 
 Inputs are named as the graph names them, or input.0, input.1, … by position; without --inputs
 they are drawn from the seed. The bundle holds golden/, warpforge/, run.json (how the run was set
-up), parity.json, report.json, report.html and junit.xml.";
+up), parity.json, report.json, report.html, junit.xml and timeline.json (what the machine did).";
 
 /// Run a model in PyTorch and in WarpForge, and compare every number
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Args {
     /// A workload that comes with WarpForge, in the place of a model
     #[arg(value_enum, value_name = "WORKLOAD", conflicts_with_all = ["train", "inputs"])]
@@ -104,6 +106,14 @@ pub struct Args {
     #[arg(long, value_name = "RATIO")]
     minimum_ratio: Option<f64>,
 
+    /// How often to look at what the machine does meanwhile, for timeline.json and the report
+    #[arg(long, value_name = "SECONDS", default_value = "1.0", value_parser = seconds)]
+    monitor_interval: Duration,
+
+    /// Do not look at what the machine does
+    #[arg(long, conflicts_with = "monitor_interval")]
+    no_monitor: bool,
+
     /// Change a tolerance, such as rtol=1e-4 or activations.atol=1e-6
     #[arg(long = "tolerance", value_name = "KEY=VALUE")]
     tolerances: Vec<String>,
@@ -123,6 +133,12 @@ pub struct Args {
 
     #[command(flatten)]
     golden: GoldenPart,
+}
+
+impl Args {
+    fn monitor(&self) -> Option<Duration> {
+        (!self.no_monitor).then_some(self.monitor_interval)
+    }
 }
 
 pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
@@ -147,6 +163,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
             fail_on_performance: args.fail_on_performance,
             minimum_ratio: args.minimum_ratio,
             golden: args.golden.part(),
+            monitor: args.monitor(),
             events: context.events,
         };
         return match (args.workload, &args.model) {
@@ -188,6 +205,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
         settings,
         limit: args.timeout.map(Duration::from_secs),
         libtorch: libtorch(context),
+        monitor: args.monitor(),
     };
     let bar = progress(ui);
     let system = serde_json::to_value(snapshot()).ok();

@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use warpforge_bench::model::BenchmarkSuiteRun;
+use warpforge_bench::monitor::Record as MonitorRecord;
+use warpforge_bench::stress::StressRun;
 use warpforge_bench::system::System;
 use warpforge_parity::performance::Baselines;
 use warpforge_parity::report::Report;
 use warpforge_parity::training::TrainingParity;
 use warpforge_workloads::forward::record::Record;
 
-use super::{config, conformance, data, hlo, man, model};
+use super::{benchmark, config, conformance, data, hlo, man, model};
 use crate::doctor;
 use crate::exit::Exit;
 use crate::table;
@@ -49,6 +52,21 @@ const SCHEMAS: &[Row] = &[
         doc: "warpforge baseline show --json, warpforge-baselines.json",
         schema: of::<Baselines>,
     },
+    Row {
+        name: "benchmark",
+        doc: "warpforge benchmark run --export, --json",
+        schema: of::<BenchmarkSuiteRun>,
+    },
+    Row {
+        name: "benchmark-comparison",
+        doc: "warpforge benchmark compare --json",
+        schema: of::<benchmark::Compared>,
+    },
+    Row {
+        name: "benchmarks",
+        doc: "warpforge benchmark list --json",
+        schema: of::<benchmark::Listed>,
+    },
     Row { name: "config", doc: "warpforge config show --json", schema: of::<config::Shown> },
     Row {
         name: "conformance",
@@ -58,9 +76,15 @@ const SCHEMAS: &[Row] = &[
     Row { name: "data", doc: "warpforge data list --json", schema: of::<data::Listed> },
     Row { name: "doctor", doc: "warpforge doctor --json", schema: of::<doctor::Report> },
     Row { name: "model", doc: "warpforge model inspect --json", schema: of::<model::Inspection> },
+    Row {
+        name: "monitor",
+        doc: "--monitor-output of warpforge benchmark run and stress, timeline.json of a bundle",
+        schema: of::<Vec<MonitorRecord>>,
+    },
     Row { name: "report", doc: "warpforge validate --json, report.json", schema: of::<Report> },
     Row { name: "run", doc: "run.json of a bundle", schema: of::<Record> },
     Row { name: "stats", doc: "warpforge hlo stats --json", schema: of::<hlo::Stats> },
+    Row { name: "stress", doc: "warpforge stress --json", schema: of::<StressRun> },
     Row { name: "system", doc: "warpforge system --json", schema: of::<System> },
     Row { name: "training-parity", doc: "parity.json of a training", schema: of::<TrainingParity> },
 ];

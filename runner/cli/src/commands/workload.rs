@@ -117,6 +117,7 @@ pub struct Common<'a> {
     pub fail_on_performance: bool,
     pub minimum_ratio: Option<f64>,
     pub golden: Part,
+    pub monitor: Option<Duration>,
     pub events: &'a Events,
 }
 
@@ -291,6 +292,7 @@ pub fn run(
     request.settings = common.settings;
     request.refresh = options.refresh_golden;
     request.baselines = common.baselines;
+    request.monitor = common.monitor;
     let rest = (common.fail_on_performance, common.golden, common.events);
     finish(&request, common.out, rest, ui)
 }
@@ -333,6 +335,7 @@ fn request_of(workload: &Workload) -> Request<'_> {
         memory_limit_bytes: Some(config.memory_limit_bytes),
         baselines: Baselines::default(),
         timing: (3, 2),
+        monitor: None,
     }
 }
 
@@ -406,6 +409,7 @@ pub fn train(
         memory_limit_bytes: None,
         baselines: common.baselines.clone(),
         timing: (2, 2),
+        monitor: common.monitor,
     };
     let rest = (common.fail_on_performance, common.golden, common.events);
     finish(&request, common.out, rest, ui)
@@ -446,7 +450,7 @@ fn show_stage(bar: &ProgressBar, stage: &Stage) {
         Stage::Noise { run, runs, step, steps } => {
             format!("golden's own spread: run {run} of {runs}, step {step} of {steps}")
         }
-        Stage::Measuring => "timing both passes".to_owned(),
+        Stage::Measuring { .. } => "timing both passes".to_owned(),
         Stage::Comparing => "comparing".to_owned(),
     });
 }

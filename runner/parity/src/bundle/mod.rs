@@ -38,6 +38,8 @@ pub const PARITY: &str = "parity.json";
 pub const REPORT_JSON: &str = "report.json";
 pub const REPORT_HTML: &str = "report.html";
 pub const JUNIT: &str = "junit.xml";
+/// What the machine did meanwhile, record by record.
+pub const TIMELINE: &str = "timeline.json";
 
 /// The mark of a folder that is being written.
 pub const INCOMPLETE: &str = "incomplete";

@@ -62,6 +62,9 @@ pub(super) trait Element<const N: usize> {
     const WIDE: bool;
     /// Whether values and errors are moduli, and the product of the sides is its own.
     const COMPLEX: bool;
+    /// Whether whole checkpoints are of it: then it has code for every width of vectors. For the
+    /// others that would be most of this crate's machine code, and speed them up little.
+    const BULK: bool = false;
     fn value(bytes: [u8; N]) -> f64;
     fn error(golden: [u8; N], candidate: [u8; N]) -> f64;
     fn dot(golden: [u8; N], candidate: [u8; N]) -> f64;
@@ -107,11 +110,12 @@ fn ordered8(bytes: [u8; 1]) -> i32 {
 
 /// Formats whose values f64 holds exactly and whose order a 32-bit number shows.
 macro_rules! reals {
-    ($($name:ident $n:literal: $value:expr, $order:expr;)*) => {$(
+    ($($name:ident $n:literal $bulk:literal: $value:expr, $order:expr;)*) => {$(
         pub(super) struct $name;
         impl Element<$n> for $name {
             const WIDE: bool = false;
             const COMPLEX: bool = false;
+            const BULK: bool = $bulk;
             #[inline(always)]
             fn value(bytes: [u8; $n]) -> f64 {
                 let value: fn([u8; $n]) -> f64 = $value;
@@ -135,20 +139,20 @@ macro_rules! reals {
 }
 
 reals! {
-    F32 4: |b| f64::from(f32::from_le_bytes(b)), ordered32;
-    F16 2: |b| f64::from(half(u16::from_le_bytes(b))), ordered16;
-    BF16 2: |b| f64::from(f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16)), ordered16;
-    F8E5M2 1: |b| f64::from(E5M2[usize::from(b[0])]), ordered8;
-    F8E4M3 1: |b| f64::from(E4M3[usize::from(b[0])]), ordered8;
-    F8E5M2Fnuz 1: |b| f64::from(E5M2_FNUZ[usize::from(b[0])]), ordered8;
-    F8E4M3Fnuz 1: |b| f64::from(E4M3_FNUZ[usize::from(b[0])]), ordered8;
-    F8E8M0 1: |b| f64::from(power_of_two(b[0])), |b| i32::from(b[0]);
-    Bool 1: |b| f64::from(u8::from(b[0] != 0)), |b| i32::from(b[0] != 0);
-    I8 1: |b| f64::from(i8::from_le_bytes(b)), |b| i32::from(i8::from_le_bytes(b));
-    U8 1: |b| f64::from(b[0]), |b| i32::from(b[0]);
-    I16 2: |b| f64::from(i16::from_le_bytes(b)), |b| i32::from(i16::from_le_bytes(b));
-    U16 2: |b| f64::from(u16::from_le_bytes(b)), |b| i32::from(u16::from_le_bytes(b));
-    I32 4: |b| f64::from(i32::from_le_bytes(b)), i32::from_le_bytes;
+    F32 4 true: |b| f64::from(f32::from_le_bytes(b)), ordered32;
+    F16 2 true: |b| f64::from(half(u16::from_le_bytes(b))), ordered16;
+    BF16 2 true: |b| f64::from(f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16)), ordered16;
+    F8E5M2 1 false: |b| f64::from(E5M2[usize::from(b[0])]), ordered8;
+    F8E4M3 1 false: |b| f64::from(E4M3[usize::from(b[0])]), ordered8;
+    F8E5M2Fnuz 1 false: |b| f64::from(E5M2_FNUZ[usize::from(b[0])]), ordered8;
+    F8E4M3Fnuz 1 false: |b| f64::from(E4M3_FNUZ[usize::from(b[0])]), ordered8;
+    F8E8M0 1 false: |b| f64::from(power_of_two(b[0])), |b| i32::from(b[0]);
+    Bool 1 false: |b| f64::from(u8::from(b[0] != 0)), |b| i32::from(b[0] != 0);
+    I8 1 false: |b| f64::from(i8::from_le_bytes(b)), |b| i32::from(i8::from_le_bytes(b));
+    U8 1 false: |b| f64::from(b[0]), |b| i32::from(b[0]);
+    I16 2 false: |b| f64::from(i16::from_le_bytes(b)), |b| i32::from(i16::from_le_bytes(b));
+    U16 2 false: |b| f64::from(u16::from_le_bytes(b)), |b| i32::from(u16::from_le_bytes(b));
+    I32 4 false: |b| f64::from(i32::from_le_bytes(b)), i32::from_le_bytes;
 }
 
 /// Integers whose differences need their own arithmetic: a 64-bit one does not fit f64, so the
@@ -191,6 +195,7 @@ pub(super) struct F64;
 impl Element<8> for F64 {
     const WIDE: bool = true;
     const COMPLEX: bool = false;
+    const BULK: bool = true;
     #[inline(always)]
     fn value(bytes: [u8; 8]) -> f64 {
         f64::from_le_bytes(bytes)

@@ -47,9 +47,10 @@ pub(super) struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// Compares it with code compiled for this processor's vectors.
+    /// Compares it, with code compiled for this processor's vectors where there is such.
     pub fn compare<E: Element<N>, const N: usize>(self) -> Partial {
-        pulp::Arch::new().dispatch(Work::<E, N> { chunk: self, element: PhantomData })
+        let work = Work::<E, N> { chunk: self, element: PhantomData };
+        if E::BULK { pulp::Arch::new().dispatch(work) } else { work.call() }
     }
 }
 

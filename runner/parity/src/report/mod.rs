@@ -3,6 +3,7 @@
 
 mod html;
 mod junit;
+mod timeline;
 mod training;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::tolerance::Tolerances;
 use crate::verdict::{Reason, Verdict};
 pub use html::html;
 pub use junit::junit;
+pub use timeline::{Series, Span, Timeline};
 pub use training::{Attribution, TrainingReport};
 
 /// The form of [`Report`]; a reader that does not know it must not guess.
@@ -53,6 +55,9 @@ pub struct Report {
     /// Present if a training was compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training: Option<Box<TrainingReport>>,
+    /// What the machine did meanwhile; absent if nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Box<Timeline>>,
     /// Whose data and weights took part, and on what terms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributions: Vec<Attribution>,
@@ -169,6 +174,7 @@ impl Report {
             timings: Timings::default(),
             executed: Executed::default(),
             training: None,
+            timeline: None,
             attributions: Vec::new(),
             seeds: BTreeMap::new(),
             formats: BTreeMap::new(),

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use warpforge_parity::compare::{Dtype, Tensor};
 use warpforge_parity::judge::{Parity, Settings, TensorReport, judge_pair};
 use warpforge_parity::localise::{Bounds, Localised, Measured, Node, ToOracle, localise};
+use warpforge_parity::performance::Pass;
 use warpforge_parity::report::{
-    Executed, Fallback, OracleInfo, OracleScope, Report, SideInfo, Timing,
+    Executed, Fallback, OracleInfo, OracleScope, Report, Series, SideInfo, Span, Timeline, Timing,
 };
 use warpforge_parity::tolerance::Kind;
 
@@ -142,13 +143,53 @@ pub fn hostile() -> Report {
     report.golden = SideInfo { source: attack(), program: Some(attack()), device: Some(attack()) };
     report.executed.operations = BTreeMap::from([(attack(), BTreeMap::from([(attack(), 1)]))]);
     report.executed.fallbacks[0].why = attack();
+    if let Some(timeline) = &mut report.timeline {
+        timeline.missing = vec![attack()];
+        timeline.series[0].name = attack();
+        timeline.series[2].unit = attack();
+        timeline.spans[0].name = attack();
+    }
     report.versions = BTreeMap::from([(attack(), attack())]);
     report.formats = BTreeMap::from([(attack(), attack())]);
     report.system = Some(serde_json::json!({ HOSTILE: [HOSTILE, { HOSTILE: HOSTILE }] }));
     report
 }
 
+/// A minute of a machine with one GPU, which golden keeps busy and the candidate does not.
+pub fn timeline() -> Timeline {
+    let seconds: Vec<f64> = (1..=60).map(f64::from).collect();
+    let series = |name: &str, unit: &str, golden: f64, candidate: f64| {
+        let wave = |s: &f64| if *s <= 24.0 { golden } else { candidate } * (1.0 + 0.06 * s.sin());
+        let value = |s: &f64| (*s > 2.0).then(|| wave(s));
+        Series { name: name.into(), unit: unit.into(), values: seconds.iter().map(value).collect() }
+    };
+    let span = |name: &str, pass, from_seconds, to_seconds| Span {
+        name: name.into(),
+        pass,
+        from_seconds,
+        to_seconds,
+    };
+    Timeline {
+        interval_seconds: 1.0,
+        series: vec![
+            series("CPU", "%", 30.0, 93.0),
+            series("memory", "%", 20.0, 41.0),
+            series("GPU 0", "W", 610.0, 70.0),
+        ],
+        seconds,
+        spans: vec![
+            span("golden", Some(Pass::Golden), 1.5, 16.0),
+            span("golden in float64", Some(Pass::Golden), 16.0, 24.0),
+            span("warpforge", Some(Pass::Warpforge), 24.0, 52.0),
+            span("comparing", None, 52.0, 60.4),
+        ],
+        missing: vec!["CPU temperature: no sensor of a processor".into()],
+        overhead_percent: 0.04,
+    }
+}
+
 fn fill(report: &mut Report) {
+    report.timeline = Some(Box::new(timeline()));
     report.created = Some("2031-04-05T06:07:08Z".into());
     report.golden = SideInfo {
         source: "libtorch 2.11.0, op by op".into(),

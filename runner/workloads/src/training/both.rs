@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use warpforge_golden_protocol as protocol;
@@ -19,6 +20,7 @@ use super::stepper::{Programs, Stepper};
 use super::{Pass, Plan, Stage, Task, execute, golden, ranks};
 use crate::error::Error;
 use crate::forward::read_program;
+use crate::timeline::Recorder;
 
 /// What is trained and compared.
 pub struct Request<'a> {
@@ -47,6 +49,8 @@ pub struct Request<'a> {
     pub baselines: Baselines,
     /// Rounds of timed blocks, and the steps of each; none leaves speed out.
     pub timing: (u32, u32),
+    /// How often to look at what the machine does; never if there is nothing.
+    pub monitor: Option<Duration>,
 }
 
 /// The content of a pass's `run.json`.
@@ -160,6 +164,11 @@ pub fn run(
     system: Option<serde_json::Value>,
     on_stage: &mut dyn FnMut(Stage),
 ) -> Result<Report, Error> {
+    let mut recorder = Recorder::start(request.monitor);
+    let on_stage = &mut |stage: Stage| {
+        recorder.enter(&stage);
+        on_stage(stage);
+    };
     let without = |reason| (TrainingParity::without_comparison(reason, &request.settings), None);
     let (parity, blocks) = match passes(request, out, system.as_ref(), on_stage) {
         Err(Error::Golden(error)) if error.is_missing() => without(Reason::Absent {
@@ -171,7 +180,7 @@ pub fn run(
         }
         other => other?,
     };
-    finish(request, out, &parity, blocks.as_ref(), system)
+    finish(request, out, &parity, blocks.as_ref(), system, recorder)
 }
 
 /// Both folders, and what they say.
@@ -187,9 +196,8 @@ fn passes(
     golden_folder(request, &programs, &golden, system, on_stage)?;
     let (rounds, steps) = request.timing;
     let blocks = if rounds > 0 && steps > 0 {
-        on_stage(Stage::Measuring);
-        let steps = steps.min(request.plan.steps);
-        let measured = measure::measure(request.plan, request.task, &programs, rounds, steps)?;
+        let (plan, steps) = (request.plan, steps.min(request.plan.steps));
+        let measured = measure::measure(plan, request.task, &programs, rounds, steps, on_stage)?;
         Some(blocks(request, &measured))
     } else {
         None
@@ -261,6 +269,7 @@ fn finish(
     parity: &TrainingParity,
     blocks: Option<&Blocks>,
     system: Option<serde_json::Value>,
+    recorder: Recorder,
 ) -> Result<Report, Error> {
     let mut report = Report::of_training(&request.title, parity.clone());
     if let Some(blocks) = blocks {
@@ -285,6 +294,7 @@ fn finish(
     report.attributions.clone_from(&request.attributions);
     report.system = system;
     let mut whole = Writer::create(out)?;
+    recorder.finish(&mut whole, &mut report)?;
     let golden = out.join(bundle::GOLDEN).join(bundle::RUN);
     if let Ok(text) = fs::read(&golden) {
         let path = out.join(bundle::RUN);

@@ -9,7 +9,7 @@ use warpforge_golden_protocol::training::Step;
 
 use super::golden::{Trainer, write_batches};
 use super::stepper::{Programs, Stepper, Wanted};
-use super::{Pass, Plan, Task};
+use super::{Pass, Plan, Stage, Task};
 use crate::error::Error;
 use crate::tensors::Named;
 
@@ -37,7 +37,9 @@ pub fn measure(
     programs: &Programs,
     rounds: u32,
     steps: u32,
+    on_stage: &mut dyn FnMut(Stage),
 ) -> Result<Measured, Error> {
+    on_stage(Stage::Measuring { pass: None });
     let folder = tempfile::tempdir().map_err(|error| Error::io(&std::env::temp_dir(), error))?;
     let mut files: Vec<Vec<PathBuf>> = Vec::new();
     let mut batches: Vec<Vec<Named>> = Vec::new();
@@ -63,6 +65,7 @@ pub fn measure(
     for _ in 0..rounds {
         for pass in [Pass::Golden, Pass::WarpForge, Pass::WarpForge, Pass::Golden] {
             plan.check_time(|| "the timing of both passes".to_owned())?;
+            on_stage(Stage::Measuring { pass: Some(pass) });
             let mut seconds = 0.0;
             for step in 0..steps {
                 seconds += if pass == Pass::Golden { golden(step)? } else { own(step)? };

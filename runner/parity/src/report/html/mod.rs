@@ -2,10 +2,12 @@
 //! Every text from outside goes through [`Esc`], and a policy in the page forbids whatever could
 //! slip through.
 
+mod chart;
 mod figures;
 mod layers;
 mod scale;
 mod tables;
+mod timeline;
 mod training;
 
 use std::fmt::Write as _;
@@ -45,6 +47,7 @@ pub fn html(report: &Report) -> String {
     figures::ulps(&mut page, report);
     tables::tensors(&mut page, report);
     tables::timings(&mut page, report);
+    timeline::plot(&mut page, report);
     tables::executed(&mut page, report);
     tables::method(&mut page, report);
     tables::system(&mut page, report);

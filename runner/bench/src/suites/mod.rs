@@ -1,0 +1,3 @@
+//! The suites, a folder each.
+
+pub mod micro;
