@@ -27,6 +27,7 @@ const METRICS: &[&str] = &[
     "warpforge_result_power_watts",
     "warpforge_result_ratio",
     "warpforge_result_throughput",
+    "warpforge_result_benchmark",
     "warpforge_result_worst_error",
     "warpforge_runs",
     "warpforge_verdicts_total",

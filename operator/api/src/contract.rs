@@ -14,7 +14,7 @@ use crate::{Resolved, Time, bounds};
 
 pub use progress::Progress;
 pub use ranks::{Rank, RankMap};
-pub use results::{Figure, PassResults, Results};
+pub use results::{BenchmarkFigure, Figure, PassResults, Results};
 pub use termination::{LONGEST, Termination, Unreadable};
 
 /// The version of all that is here. A pod that finds another one ends with

@@ -76,18 +76,56 @@ pub struct Training {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Suite {
-    /// Which one. `warpforge benchmark --list` has all.
+    /// Which one. `warpforge benchmark list` has all.
     #[schemars(length(min = 1, max = 63), regex(pattern = bounds::WORD))]
     pub name: String,
-    /// Only these of its cases. Left out: all.
+    /// Only these of its benchmarks, in this order. Left out: its defaults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256), inner(length(min = 1, max = 253)))]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
-    pub cases: Vec<String>,
-    /// Settings that differ from the suite's.
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = bounds::WORD)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub benchmarks: Vec<String>,
+    /// Only what exercises these. Left out, and no benchmarks named: what a worker of its vendor
+    /// has, so Cpu workers leave out gpu.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 6), extend("x-kubernetes-list-type" = "set"))]
+    pub components: Vec<Component>,
+    /// How long each benchmark measures, in place of its own time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub duration_seconds: Option<i32>,
+    /// Parameters of the benchmarks that have them, such as `size_mib: "256"`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "bounds::texts::<64, 1024>")]
     pub parameters: BTreeMap<String, String>,
+}
+
+/// A part of a worker's machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Component {
+    Cpu,
+    Gpu,
+    Ram,
+    Storage,
+    Network,
+    /// The machine as a whole.
+    System,
+}
+
+impl Component {
+    pub const ALL: [Self; 6] =
+        [Self::Cpu, Self::Gpu, Self::Ram, Self::Storage, Self::Network, Self::System];
+
+    /// As `warpforge benchmark --component` calls it.
+    pub fn argument(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+            Self::Ram => "ram",
+            Self::Storage => "storage",
+            Self::Network => "network",
+            Self::System => "system",
+        }
+    }
 }
 
 /// A computation of the model.
@@ -100,10 +138,29 @@ pub enum Pass {
 }
 
 impl Pass {
+    /// As a metric's label.
+    pub fn label(self) -> &'static str {
+        Stage::from(self).label()
+    }
+}
+
+/// What a worker is at: a pass of a model, or a suite of benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Stage {
+    /// PyTorch's own pass.
+    Golden,
+    /// WarpForge's pass.
+    Warpforge,
+    /// Benchmarks.
+    Suite,
+}
+
+impl Stage {
     pub fn name(self) -> &'static str {
         match self {
             Self::Golden => "Golden",
             Self::Warpforge => "Warpforge",
+            Self::Suite => "Suite",
         }
     }
 
@@ -112,6 +169,16 @@ impl Pass {
         match self {
             Self::Golden => "golden",
             Self::Warpforge => "warpforge",
+            Self::Suite => "suite",
+        }
+    }
+}
+
+impl From<Pass> for Stage {
+    fn from(pass: Pass) -> Self {
+        match pass {
+            Pass::Golden => Self::Golden,
+            Pass::Warpforge => Self::Warpforge,
         }
     }
 }

@@ -62,6 +62,7 @@ reasons! {
         GoldenSkipped = "GoldenSkipped": "The run was asked to do without a golden.",
         Finished = "Finished": "The run has ended.",
         Compared = "Compared": "Both passes were compared.",
+        Measured = "Measured": "The benchmarks have run.",
     }
     Request {
         ProfileNotFound = "ProfileNotFound": "The profile did not appear within the pending deadline.",

@@ -191,6 +191,11 @@ fn rules() -> Value {
         "message": "programUri needs a workload or a model, and the pass Warpforge, which \
                     goldenPolicy Only leaves out",
     });
+    let suite = json!({
+        "rule": "!has(self.suite) || ((!has(self.goldenPolicy) || self.goldenPolicy == 'Reuse') && \
+                 !has(self.tolerances) && !has(self.thresholds))",
+        "message": "a suite has no passes: it takes no goldenPolicy, tolerances or thresholds",
+    });
     // A rule on the field itself would not see that it was added or taken away.
     let immutable = IMMUTABLE.iter().map(|field| {
         json!({
@@ -201,7 +206,7 @@ fn rules() -> Value {
             "message": format!("{field} cannot be changed; make another run"),
         })
     });
-    Value::Array([one_of, only, skip, program].into_iter().chain(immutable).collect())
+    Value::Array([one_of, only, skip, program, suite].into_iter().chain(immutable).collect())
 }
 
 #[cfg(test)]

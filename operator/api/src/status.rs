@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{GoldenUse, Report, Results};
-use crate::data::Pass;
+use crate::data::Stage;
 use crate::{Reason, Resolved, Time, Verdict};
 
 /// Where the run is, how it ended, and why. The operator alone writes it.
@@ -21,10 +21,12 @@ pub struct BenchmarkRunStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
     pub subject: String,
-    /// Whether both passes agree. Set once the run has ended.
+    /// Whether both passes agree; of a suite, whether the benchmarks ran and their results are
+    /// right. Set once the run has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correctness: Option<Verdict>,
-    /// Whether it is fast enough. Set once the run has ended, if it was measured.
+    /// Whether it is fast enough; of a suite, whether its figures are steady enough to be
+    /// believed. Set once the run has ended, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub performance: Option<Verdict>,
     /// Why the run waits, or why it ended as it did.
@@ -158,7 +160,7 @@ pub enum ConditionType {
     GoldenReady,
     /// All workers run.
     Running,
-    /// The passes were compared, and the comparison was decided.
+    /// The passes were compared, or the benchmarks ran, and that was decided.
     Validated,
     /// The run has ended.
     Complete,
@@ -176,11 +178,11 @@ pub enum ConditionStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgressSeen {
-    /// The pass and step, such as `Golden 120/500`.
+    /// The pass and step, such as `Golden 120/500`, or `Suite 3/10`.
     #[schemars(length(max = 64))]
     pub summary: String,
-    /// The pass under way.
-    pub pass: Pass,
+    /// The pass under way, or Suite.
+    pub pass: Stage,
     /// Its step, from 0.
     pub step: i64,
     /// All its steps.

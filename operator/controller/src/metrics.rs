@@ -309,6 +309,7 @@ mod tests {
             };
             results.golden.throughput = Figure::new(100.0);
             results.warpforge.metric("f1", 96.5);
+            results.benchmark("disk_io", "iops[depth=32]", ratio, "IOPS");
             let status = BenchmarkRunStatus {
                 completed_at: Some(Time::default().plus(seconds)),
                 results: Some(results),
@@ -326,6 +327,7 @@ mod tests {
             r#"warpforge_result_ratio{hardware="epyc",workload="bert-squad"} 0.9"#,
             r#"warpforge_result_ratio{hardware="epyc",workload="llama"} 0.7"#,
             r#"warpforge_result_fallbacks{workload="bert-squad"} 20"#,
+            r#"warpforge_result_benchmark{benchmark="disk_io",hardware="epyc",metric="iops[depth=32]",unit="IOPS",workload="llama"} 0.7"#,
             r#"warpforge_result_metric{metric="f1",pass="warpforge",workload="llama"} 96.5"#,
             r#"warpforge_result_throughput{hardware="epyc",pass="golden",workload="llama"} 100"#,
         ] {

@@ -2,7 +2,7 @@
 //! failure that broke the gang; and what the run's failure rules make of it.
 
 use warpforge_operator_api::contract::{Termination, Unreadable};
-use warpforge_operator_api::data::Pass;
+use warpforge_operator_api::data::Stage;
 use warpforge_operator_api::policy::{FailureAction, FailurePolicy};
 use warpforge_operator_api::reason::Kind;
 use warpforge_operator_api::verdict::exit;
@@ -125,7 +125,7 @@ fn killed(end: &PodEnd) -> Option<Reason> {
     // A worker that outlived its pass knows which one was killed.
     let said = message.as_ref().and_then(|message| Reason::parse(&message.reason));
     let golden = said == Some(Reason::GoldenOutOfMemory)
-        || message.is_some_and(|message| message.pass == Some(Pass::Golden));
+        || message.is_some_and(|message| message.pass == Some(Stage::Golden));
     Some(if golden { Reason::GoldenOutOfMemory } else { Reason::OutOfMemory })
 }
 

@@ -122,8 +122,13 @@ pub fn resolve(
         ("priorityClasses", &allowed.priority_classes),
     );
 
-    let policy = spec.golden_policy.unwrap_or(defaults.golden_policy);
-    let passes = passes(&spec.passes, policy, &mut refusals);
+    // A profile's defaults for passes are nothing to a suite, which has none.
+    let compares = spec.suite.is_none();
+    let policy = if compares { defaults.golden_policy } else { GoldenPolicy::default() };
+    let policy = spec.golden_policy.unwrap_or(policy);
+    let passes = if compares { passes(&spec.passes, policy, &mut refusals) } else { Vec::new() };
+    let usual_tolerances = defaults.tolerances.as_ref().filter(|_| compares);
+    let usual_thresholds = defaults.thresholds.as_ref().filter(|_| compares);
     if spec.program_uri.is_some() && !passes.contains(&Pass::Warpforge) {
         let why = "it runs in the pass Warpforge, which passes or goldenPolicy leave out";
         refusals.wrong("programUri", why);
@@ -144,8 +149,8 @@ pub fn resolve(
         workers,
         data,
         artifacts,
-        tolerances: tolerances(spec.tolerances.as_ref(), defaults.tolerances.as_ref()),
-        thresholds: thresholds(spec.thresholds.as_ref(), defaults.thresholds.as_ref()),
+        tolerances: tolerances(spec.tolerances.as_ref(), usual_tolerances),
+        thresholds: thresholds(spec.thresholds.as_ref(), usual_thresholds),
         failure_policy,
         pending_deadline_seconds: pending,
         run_deadline_seconds: deadline,

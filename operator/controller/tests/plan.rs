@@ -4,7 +4,7 @@ mod common;
 
 use common::{epoch, pod, profile, request, rules, seen, slots, words};
 use warpforge_operator_api::contract::{GoldenUse, Progress};
-use warpforge_operator_api::data::Pass;
+use warpforge_operator_api::data::Stage;
 use warpforge_operator_api::policy::Ttl;
 use warpforge_operator_api::status::{BenchmarkRunStatus, ConditionStatus, ConditionType, Phase};
 use warpforge_operator_api::{BenchmarkRunSpec, Time};
@@ -107,7 +107,7 @@ fn the_way_of_a_run_that_goes_well() {
         |progress: Progress, after: i64| Some(Answer { attempt: 1, at: now.plus(after), progress });
     let progress = Progress {
         version: 1,
-        pass: Pass::Golden,
+        pass: Stage::Golden,
         step: 12,
         steps: 100,
         loss: Some(2.5),

@@ -2,12 +2,14 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::{profile, request, rules};
 use warpforge_operator_api::BenchmarkRunSpec;
 use warpforge_operator_api::data::{
-    Artifacts, Data, Model, ModelInputs, Pass, S3, SecretKey, VolumeClaim,
+    Artifacts, Component, Data, Model, ModelInputs, Pass, S3, SecretKey, Suite, VolumeClaim,
 };
-use warpforge_operator_api::policy::{GoldenPolicy, Tolerance, Tolerances};
+use warpforge_operator_api::policy::{GoldenPolicy, Thresholds, Tolerance, Tolerances};
 use warpforge_operator_api::profile::NodeLabel;
 use warpforge_operator_api::quantity::{Decimal, Quantity};
 use warpforge_operator_api::workers::{Rdma, Toleration, TolerationOperator, Variable};
@@ -363,6 +365,31 @@ fn the_golden_policy_decides_which_passes_run() {
         let spec = BenchmarkRunSpec { passes: asked, golden_policy: Some(policy), ..request() };
         assert_eq!(resolve("team", &spec, &profile()).unwrap().passes, expected);
     }
+}
+
+#[test]
+fn a_suite_takes_nothing_from_a_profile_that_is_about_passes() {
+    let mut strict = profile();
+    let defaults = &mut strict.spec.defaults;
+    defaults.golden_policy = GoldenPolicy::Refresh;
+    defaults.thresholds =
+        Some(Thresholds { fail_on_performance: Some(true), ..Thresholds::default() });
+    let suite = Suite {
+        name: "micro".into(),
+        benchmarks: Vec::new(),
+        components: vec![Component::Cpu],
+        duration_seconds: None,
+        parameters: BTreeMap::new(),
+    };
+    let spec = BenchmarkRunSpec { workload: None, suite: Some(suite.clone()), ..request() };
+    let spec = BenchmarkRunSpec { tolerances: None, thresholds: None, golden_policy: None, ..spec };
+    let resolved = resolve("team", &spec, &strict).unwrap();
+    assert_eq!(resolved.suite, Some(suite));
+    assert!(resolved.passes.is_empty());
+    assert_eq!(resolved.golden_policy, GoldenPolicy::Reuse);
+    assert_eq!(resolved.thresholds, Thresholds::default());
+    assert_eq!(resolved.tolerances, Tolerances::default());
+    assert_eq!(resolved.subject(), "suite micro");
 }
 
 #[test]

@@ -22,9 +22,9 @@ use crate::ending::{self, Failure};
 use crate::preflight::{self, Needs};
 use crate::progress::Shared;
 use crate::rendezvous::Hello;
-use crate::request::{self, Request, Source, Step};
+use crate::request::{self, Passes, Request, Source, Step};
 use crate::serve::{self, Face};
-use crate::{deadline, follow, lead, places};
+use crate::{deadline, follow, lead, places, suite};
 
 /// Seconds at the end of a run that passes leave alone.
 const RESERVE: u64 = 120;
@@ -142,7 +142,7 @@ async fn work(
         let message = format!("{RANKS_FILE} has no worker {group}-{index}");
         Failure::new(Reason::ConfigurationRejected, message)
     })?;
-    let state = Shared::new(request.first_pass());
+    let state = Shared::new(request.first_stage());
     let face = Face {
         state: state.clone(),
         workload: label(spec.spec.workload.as_ref(), spec.spec.suite.as_ref()),
@@ -177,10 +177,12 @@ async fn work(
         starter,
     };
     worker.preflight(lookup).await?;
-    let ended = if worker.own.rank == 0 {
-        lead::lead(&worker).await
-    } else {
-        follow::follow(&worker).await
+    let leads = worker.own.rank == 0;
+    let ended = match &worker.request {
+        Request::Passes(passes) if leads => lead::lead(&worker, passes).await,
+        Request::Passes(passes) => follow::follow(&worker, passes).await,
+        Request::Suite(suite) if leads => suite::measure(&worker, suite).await,
+        Request::Suite(_) => suite::serve(&worker).await,
     };
     serving.abort();
     ended
@@ -240,13 +242,12 @@ impl Worker {
         let opened = Artifacts::open(&artifacts.s3, lookup, self.options.store_patience);
         let opened = opened.map_err(|error| not_writable("results", &error.into()))?;
         if self.own.rank == 0 {
-            if self.request.golden.second_pass {
+            if self.request.stores_bundle() {
                 let checked = opened.check(&places::bundle(&self.spec), false).await;
                 checked.map_err(|error| not_writable("the bundle", &error))?;
             }
-            if self.request.stores_golden() {
-                let (place, instead) =
-                    (&self.spec.spec.goldens.write, self.request.replaces_golden());
+            if let Some(passes) = self.request.passes().filter(|passes| passes.stores_golden()) {
+                let (place, instead) = (&self.spec.spec.goldens.write, passes.replaces_golden());
                 let what = if instead { "a golden in a stored one's place" } else { "the golden" };
                 let checked = opened.check(place, instead).await;
                 checked.map_err(|error| not_writable(what, &error))?;
@@ -271,25 +272,36 @@ impl Worker {
         let left = self.allowed.as_secs().saturating_sub(used);
         // What a pass has come to by then has to be stored yet.
         let left = left - (left / 10).min(RESERVE);
-        let own = self.request.limit.map_or(u64::MAX, |limit| limit.saturating_sub(used));
+        let own = self.request.limit().map_or(u64::MAX, |limit| limit.saturating_sub(used));
         left.min(own).max(1)
     }
 
-    /// Where ranks of a golden meet: beside the agents' own port.
-    pub fn golden_rendezvous(&self) -> Result<String, Failure> {
-        let leader = self.ranks.ranks.iter().find(|rank| rank.rank == 0);
-        let port = self.ranks.port.checked_add(1);
-        leader.zip(port).map(|(leader, port)| format!("{}:{port}", leader.host)).ok_or_else(|| {
-            Failure::new(Reason::ConfigurationRejected, "ranks.json has no rank 0 or no port")
+    /// The port for what workers do together, beside the agents' own.
+    pub fn shared_port(&self) -> Result<u16, Failure> {
+        self.ranks.port.checked_add(1).ok_or_else(|| {
+            Failure::new(Reason::ConfigurationRejected, "ranks.json has no port beside its own")
         })
     }
 
+    /// Where ranks of a golden meet.
+    fn golden_rendezvous(&self) -> Result<String, Failure> {
+        let Some(leader) = self.ranks.ranks.iter().find(|rank| rank.rank == 0) else {
+            return Err(Failure::new(Reason::ConfigurationRejected, "ranks.json has no rank 0"));
+        };
+        Ok(format!("{}:{}", leader.host, self.shared_port()?))
+    }
+
     /// Arguments of the golden that all ranks make together.
-    pub fn golden_arguments(&self, out: &Path, step: Step) -> Result<Vec<OsString>, Failure> {
+    pub fn golden_arguments(
+        &self,
+        passes: &Passes,
+        out: &Path,
+        step: Step,
+    ) -> Result<Vec<OsString>, Failure> {
         let place = (self.own.rank, self.ranks.ranks.len());
         let meet = self.golden_rendezvous()?;
         let limit = self.time_left();
         let vendor = self.own.vendor;
-        Ok(request::golden_of_rank(&self.request, out, place, &meet, limit, vendor, step))
+        Ok(request::golden_of_rank(passes, out, place, &meet, limit, vendor, step))
     }
 }

@@ -16,7 +16,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, Command};
 use warpforge_operator_api::Reason;
 use warpforge_operator_api::contract::Termination;
-use warpforge_operator_api::data::Pass;
+use warpforge_operator_api::data::Stage;
 use warpforge_operator_api::verdict::exit;
 
 use crate::ending::{self, Failure};
@@ -57,7 +57,7 @@ pub struct Ended {
     pub key: Option<String>,
     failed: Option<(Blame, String)>,
     log: String,
-    pass: Pass,
+    pass: Stage,
     /// Whether the kernel killed something for want of memory meanwhile; unknown where it keeps no
     /// count.
     short_of_memory: Option<bool>,
@@ -65,7 +65,7 @@ pub struct Ended {
 
 impl Starter {
     /// Runs a child to its end. Dropping the future ends the child.
-    pub async fn run(&self, arguments: &[OsString], first: Pass) -> Result<Ended, Failure> {
+    pub async fn run(&self, arguments: &[OsString], first: Stage) -> Result<Ended, Failure> {
         let failed = |error: io::Error| {
             let program = self.program.display();
             Failure::new(Reason::InternalError, format!("{program} cannot be started: {error}"))
@@ -118,12 +118,12 @@ impl Starter {
     }
 
     /// The same of a child that is only there to succeed.
-    pub async fn succeed(&self, arguments: &[OsString], pass: Pass) -> Result<(), Failure> {
+    pub async fn succeed(&self, arguments: &[OsString], pass: Stage) -> Result<(), Failure> {
         let ended = self.run(arguments, pass).await?;
         if ended.succeeded() { Ok(()) } else { Err(ended.failure()) }
     }
 
-    fn take(&self, event: &Event, pass: &mut Pass) -> Result<(), Failure> {
+    fn take(&self, event: &Event, pass: &mut Stage) -> Result<(), Failure> {
         if let Event::Pass { pass: now } | Event::Step { pass: now, .. } = event
             && now != pass
         {
@@ -153,7 +153,12 @@ impl Starter {
 impl Ended {
     /// It ended with 0 and told of no failure: who could not print anything any more ends so, too.
     pub fn succeeded(&self) -> bool {
-        self.code() == Some(0) && self.failed.is_none()
+        self.code() == Some(0) && !self.told_failure()
+    }
+
+    /// It said itself that it failed.
+    pub fn told_failure(&self) -> bool {
+        self.failed.is_some()
     }
 
     pub fn code(&self) -> Option<i32> {
@@ -167,7 +172,7 @@ impl Ended {
         }
         if let Some((blame, message)) = &self.failed {
             return match blame {
-                Blame::GoldenKilled => self.killed(Pass::Golden, message),
+                Blame::GoldenKilled => self.killed(Stage::Golden, message),
                 Blame::Request => Failure::new(Reason::ConfigurationRejected, message),
                 Blame::Data => Failure::new(Reason::DataMissing, message),
                 Blame::Deadline => Failure::new(Reason::RunDeadlineExceeded, message),
@@ -183,17 +188,17 @@ impl Ended {
             exit::USAGE => Failure::new(Reason::ConfigurationRejected, self.log.clone()),
             4 => Failure::new(
                 Reason::PreflightFailed,
-                format!("the {} pass lacks something on this machine{said}", self.pass.name()),
+                format!("{} lacks something on this machine{said}", words(self.pass)),
             ),
             _ => Failure::new(
                 Reason::InternalError,
-                format!("the {} pass ended with exit code {code}{said}", self.pass.name()),
+                format!("{} ended with exit code {code}{said}", words(self.pass)),
             ),
         }
     }
 
     fn ended_by(&self, signal: i32) -> Failure {
-        let what = format!("the {} pass was ended by signal {signal}", self.pass.name());
+        let what = format!("{} was ended by signal {signal}", words(self.pass));
         if signal == Signal::KILL.as_raw() {
             self.killed(self.pass, &what)
         } else {
@@ -203,15 +208,22 @@ impl Ended {
 
     /// In a container nobody kills but the kernel, and it counts whom; without that count it is
     /// believed.
-    fn killed(&self, pass: Pass, what: &str) -> Failure {
+    fn killed(&self, pass: Stage, what: &str) -> Failure {
         match (self.short_of_memory, pass) {
             (Some(false), _) => {
                 let message = format!("{what}, and not by the kernel for want of memory");
                 Failure::new(Reason::InternalError, message)
             }
-            (_, Pass::Golden) => Failure::new(Reason::GoldenOutOfMemory, what),
-            (_, Pass::Warpforge) => Failure::new(Reason::OutOfMemory, what),
+            (_, Stage::Golden) => Failure::new(Reason::GoldenOutOfMemory, what),
+            (_, Stage::Warpforge | Stage::Suite) => Failure::new(Reason::OutOfMemory, what),
         }
+    }
+}
+
+fn words(stage: Stage) -> String {
+    match stage {
+        Stage::Golden | Stage::Warpforge => format!("the {} pass", stage.name()),
+        Stage::Suite => "the suite".to_owned(),
     }
 }
 
@@ -291,7 +303,7 @@ mod tests {
     fn ended(raw: i32, failed: Option<Blame>, short_of_memory: Option<bool>) -> Failure {
         let status = ExitStatus::from_raw(raw);
         let failed = failed.map(|blame| (blame, "why".to_owned()));
-        let (log, pass) = ("the log".to_owned(), Pass::Warpforge);
+        let (log, pass) = ("the log".to_owned(), Stage::Warpforge);
         Ended { status, key: None, failed, log, pass, short_of_memory }.failure()
     }
 

@@ -2,17 +2,17 @@
 //! reads (`warpforge --events FILE`).
 
 use serde::{Deserialize, Serialize};
-use warpforge_operator_api::data::Pass;
+use warpforge_operator_api::data::Stage;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// A pass is at work, on something that is not counted.
-    Pass { pass: Pass },
+    Pass { pass: Stage },
     /// A pass has come so far.
     Step {
-        pass: Pass,
+        pass: Stage,
         step: u32,
         steps: u32,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn only_whole_lines_are_read() {
-        let step = Event::Step { pass: Pass::Golden, step: 3, steps: 9, loss: Some(0.5) };
+        let step = Event::Step { pass: Stage::Golden, step: 3, steps: 9, loss: Some(0.5) };
         let mut text = serde_json::to_string(&step).unwrap() + "\nnoise\n";
         let whole = text.len();
         text += "{\"event\":\"key\"";

@@ -2,20 +2,21 @@
 
 use warpforge_operator_api::Reason;
 use warpforge_operator_api::contract::Termination;
-use warpforge_operator_api::data::Pass;
+use warpforge_operator_api::data::Stage;
 
 use crate::agent::Worker;
 use crate::beside::beside;
 use crate::ending::Failure;
 use crate::rendezvous::Follower;
-use crate::request::Step;
+use crate::request::{Passes, Step};
 
-pub(crate) async fn follow(worker: &Worker) -> Result<Termination, Failure> {
+pub(crate) async fn follow(worker: &Worker, passes: &Passes) -> Result<Termination, Failure> {
     let joined = Follower::join(&worker.ranks, worker.hello(), worker.patience()).await?;
-    let over = Termination::failure(0, Reason::Finished, "the leader has the result");
+    let over = over();
     let Some(mut leader) = joined else { return Ok(over) };
-    let arguments = worker.golden_arguments(&worker.options.work.join("golden"), Step::Golden)?;
-    let making = worker.starter.succeed(&arguments, Pass::Golden);
+    let folder = worker.options.work.join("golden");
+    let arguments = worker.golden_arguments(passes, &folder, Step::Golden)?;
+    let making = worker.starter.succeed(&arguments, Stage::Golden);
     match beside(making, leader.lost()).await {
         Ok(()) => {
             leader.done().await?;
@@ -26,4 +27,9 @@ pub(crate) async fn follow(worker: &Worker) -> Result<Termination, Failure> {
             Err(failure)
         }
     }
+}
+
+/// The end of a worker beside the leader, whose part is done.
+pub fn over() -> Termination {
+    Termination::failure(0, Reason::Finished, "the leader has the result")
 }

@@ -1,29 +1,30 @@
 //! The leader: golden, passes, verdict, upload.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use warpforge_operator_api::contract::{GoldenUse, Report, Termination};
-use warpforge_operator_api::data::Pass;
+use warpforge_operator_api::contract::{GoldenUse, Termination};
+use warpforge_operator_api::data::Stage;
 use warpforge_operator_api::{Reason, Verdict};
 use warpforge_parity::bundle::{GOLDEN, REPORT_JSON};
-use warpforge_store::{BundleError, Manifest};
+use warpforge_store::BundleError;
 
 use crate::agent::Worker;
 use crate::beside::beside;
+use crate::bundle::upload_failed;
 use crate::child::Ended;
 use crate::ending::Failure;
 use crate::golden::{self, Stored};
 use crate::rendezvous::Leader;
-use crate::request::{Files, Source, Step, Subject, arguments};
+use crate::request::{Files, Passes, Source, Step, Subject, arguments};
 use crate::{outcome, places};
 
 /// How long other ranks may take to end once this one has.
 const TOGETHER: Duration = Duration::from_mins(1);
 
-pub(crate) async fn lead(worker: &Worker) -> Result<Termination, Failure> {
-    let lead = Lead::new(worker);
+pub(crate) async fn lead(worker: &Worker, passes: &Passes) -> Result<Termination, Failure> {
+    let lead = Lead::new(worker, passes);
     if worker.ranks.ranks.len() == 1 {
         return lead.run().await;
     }
@@ -35,15 +36,15 @@ pub(crate) async fn lead(worker: &Worker) -> Result<Termination, Failure> {
 
 struct Lead<'a> {
     worker: &'a Worker,
+    passes: &'a Passes,
     /// The bundle that is made.
     out: PathBuf,
     files: Files,
 }
 
 impl<'a> Lead<'a> {
-    fn new(worker: &'a Worker) -> Self {
-        let out = worker.options.work.join("bundle");
-        Self { worker, out, files: Files::default() }
+    fn new(worker: &'a Worker, passes: &'a Passes) -> Self {
+        Self { worker, passes, out: worker.bundle_folder(), files: Files::default() }
     }
 
     fn golden_folder(&self) -> PathBuf {
@@ -52,35 +53,33 @@ impl<'a> Lead<'a> {
 
     async fn run(mut self) -> Result<Termination, Failure> {
         self.fetch().await?;
-        let request = &self.worker.request;
-        let (mut golden, mut first) = (GoldenUse::Made, Pass::Golden);
-        if request.keeps_golden() {
+        let (mut golden, mut first) = (GoldenUse::Made, Stage::Golden);
+        if self.passes.keeps_golden() {
             let (used, stored) = self.settle_golden().await?;
-            if !request.golden.second_pass {
+            if !self.passes.golden.second_pass {
                 return Ok(self.golden_alone(used, stored));
             }
-            (golden, first) = (used, Pass::Warpforge);
+            (golden, first) = (used, Stage::Warpforge);
             self.worker.starter.state.lock().settle_golden(golden);
         }
         let ended = self.worker.starter.run(&self.arguments(Step::Whole), first).await?;
         let mut message = self.verdict(&ended)?;
         // What is skipped for want of libtorch had none.
         message.golden = (message.correctness != Some(Verdict::Skipped)).then_some(golden);
-        message.report = self.store().await?;
+        message.report = self.worker.store_bundle(REPORT_JSON).await?;
         Ok(message)
     }
 
     /// Brings what lies in the object store; volumes are there already.
     async fn fetch(&mut self) -> Result<(), Failure> {
-        let request = &self.worker.request;
-        if let Subject::Model { source, inputs, .. } = &request.subject {
+        if let Subject::Model { source, inputs, .. } = &self.passes.subject {
             self.files.model = Some(self.bring(source, "model").await?);
             for (number, source) in inputs.iter().enumerate() {
                 let path = self.bring(source, &format!("inputs-{number}")).await?;
                 self.files.inputs.push(path);
             }
         }
-        if let Some(program) = &request.program {
+        if let Some(program) = &self.passes.program {
             self.files.program = Some(self.bring(program, "program").await?);
         }
         Ok(())
@@ -118,9 +117,8 @@ impl<'a> Lead<'a> {
     }
 
     fn arguments(&self, step: Step) -> Vec<OsString> {
-        let Worker { request, own, .. } = self.worker;
-        let limit = self.worker.time_left();
-        arguments(request, &self.files, step, &self.out, limit, own.vendor)
+        let (limit, vendor) = (self.worker.time_left(), self.worker.own.vendor);
+        arguments(self.passes, &self.files, step, &self.out, limit, vendor)
     }
 
     /// A golden that several ranks make, or find; Pass 2 does not follow.
@@ -128,7 +126,7 @@ impl<'a> Lead<'a> {
         let looking = async {
             // What is made on the way to the key is not golden's.
             let folder = self.worker.options.work.join("key");
-            let arguments = self.worker.golden_arguments(&folder, Step::Key)?;
+            let arguments = self.worker.golden_arguments(self.passes, &folder, Step::Key)?;
             self.find_golden(&arguments).await
         };
         let (key, stored) = beside(Box::pin(looking), peers.lost()).await?;
@@ -136,8 +134,9 @@ impl<'a> Lead<'a> {
             return Ok(self.golden_alone(GoldenUse::Reused, Some(name)));
         }
         peers.go();
-        let arguments = self.worker.golden_arguments(&self.golden_folder(), Step::Golden)?;
-        let making = self.worker.starter.succeed(&arguments, Pass::Golden);
+        let folder = self.golden_folder();
+        let arguments = self.worker.golden_arguments(self.passes, &folder, Step::Golden)?;
+        let making = self.worker.starter.succeed(&arguments, Stage::Golden);
         beside(making, peers.lost()).await?;
         peers.all_done(TOGETHER).await?;
         let name = self.keep_golden(&key, stored == Stored::Damaged).await?;
@@ -146,7 +145,7 @@ impl<'a> Lead<'a> {
 
     /// Brings a stored golden of the same key, or has one made and stores it.
     async fn settle_golden(&self) -> Result<(GoldenUse, Option<String>), Failure> {
-        let wanted = self.worker.request.golden;
+        let wanted = self.passes.golden;
         let (key, stored) = self.find_golden(&self.arguments(Step::Key)).await?;
         if let Stored::Brought(name) = stored {
             return Ok((GoldenUse::Reused, Some(name)));
@@ -155,20 +154,20 @@ impl<'a> Lead<'a> {
             let message = format!("no usable golden has the key {key}");
             return Err(Failure::new(Reason::GoldenMissing, message));
         }
-        self.worker.starter.succeed(&self.arguments(Step::Golden), Pass::Golden).await?;
+        self.worker.starter.succeed(&self.arguments(Step::Golden), Stage::Golden).await?;
         let name = self.keep_golden(&key, stored == Stored::Damaged).await?;
         Ok((GoldenUse::Made, name))
     }
 
     /// Asks a child for golden's key, and the store for what has it.
     async fn find_golden(&self, arguments: &[OsString]) -> Result<(String, Stored), Failure> {
-        let Worker { request, starter, artifacts, spec, .. } = self.worker;
-        let ended = starter.run(arguments, request.first_pass()).await?;
+        let Worker { starter, artifacts, spec, .. } = self.worker;
+        let ended = starter.run(arguments, self.passes.first_stage()).await?;
         let Some(key) = ended.key.clone().filter(|_| ended.succeeded()) else {
             return Err(ended.failure());
         };
         let stored = match artifacts {
-            Some(artifacts) if request.golden.may_reuse => {
+            Some(artifacts) if self.passes.golden.may_reuse => {
                 let (places, folder) = (&spec.spec.goldens, self.golden_folder());
                 golden::bring(artifacts, places, &key, &folder).await?
             }
@@ -181,7 +180,7 @@ impl<'a> Lead<'a> {
     async fn keep_golden(&self, key: &str, instead: bool) -> Result<Option<String>, Failure> {
         let Some(artifacts) = &self.worker.artifacts else { return Ok(None) };
         let name = places::golden(&self.worker.spec.spec.goldens.write, key);
-        let instead = instead || self.worker.request.replaces_golden();
+        let instead = instead || self.passes.replaces_golden();
         let folder = self.golden_folder();
         let stored = if instead {
             artifacts.replace(&name, &folder).await
@@ -218,24 +217,4 @@ impl<'a> Lead<'a> {
         };
         Ok(outcome::message(&outcome::read(&self.out)?, code))
     }
-
-    /// Stores the bundle, where there is a store; then the report's address is known.
-    async fn store(&self) -> Result<Option<Report>, Failure> {
-        let Some(artifacts) = &self.worker.artifacts else { return Ok(None) };
-        let name = places::bundle(&self.worker.spec);
-        let stored = artifacts.put(&name, &self.out).await;
-        let manifest = stored.map_err(|error| upload_failed("the bundle", &error))?;
-        let sha256 = digest(&manifest, Path::new(REPORT_JSON)).ok_or_else(|| {
-            Failure::new(Reason::UploadFailed, format!("the bundle has no {REPORT_JSON}"))
-        })?;
-        Ok(Some(Report { uri: places::report(&artifacts.s3, &name), sha256 }))
-    }
-}
-
-fn digest(manifest: &Manifest, file: &Path) -> Option<String> {
-    Some(manifest.files.get(file.to_str()?)?.sha256.clone())
-}
-
-fn upload_failed(what: &str, error: &BundleError) -> Failure {
-    Failure::new(Reason::UploadFailed, format!("{what}: {error}; {}", error.cure()))
 }

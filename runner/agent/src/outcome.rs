@@ -46,7 +46,7 @@ pub fn message(report: &Report, code: i32) -> Termination {
     }
 }
 
-fn verdict(judged: Judged) -> Verdict {
+pub fn verdict(judged: Judged) -> Verdict {
     match judged {
         Judged::Pass => Verdict::Pass,
         Judged::Skipped => Verdict::Skipped,

@@ -5,7 +5,6 @@
 
 use warpforge_operator_api::contract::RunnerSpec;
 use warpforge_operator_api::data::S3;
-use warpforge_parity::bundle::REPORT_JSON;
 
 /// The bundle of one attempt.
 pub fn bundle(spec: &RunnerSpec) -> String {
@@ -26,9 +25,9 @@ pub fn key(s3: &S3, name: &str) -> String {
     }
 }
 
-/// The report's address.
-pub fn report(s3: &S3, bundle: &str) -> String {
-    format!("s3://{}/{}/{REPORT_JSON}", s3.bucket, key(s3, bundle))
+/// The address of a bundle's file.
+pub fn file(s3: &S3, bundle: &str, file: &str) -> String {
+    format!("s3://{}/{}/{file}", s3.bucket, key(s3, bundle))
 }
 
 #[cfg(test)]
@@ -45,11 +44,11 @@ mod tests {
             credentials_secret: None,
         };
         assert_eq!(
-            report(&s3, "ns/run/uid/attempt-1"),
+            file(&s3, "ns/run/uid/attempt-1", "report.json"),
             "s3://b/team-a/nightly/ns/run/uid/attempt-1/report.json"
         );
         s3.prefix.clear();
-        assert_eq!(report(&s3, "x"), "s3://b/x/report.json");
+        assert_eq!(file(&s3, "x", "report.json"), "s3://b/x/report.json");
         assert_eq!(golden("goldens/ns", "00"), "goldens/ns/00");
     }
 }

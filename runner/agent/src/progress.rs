@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use warpforge_operator_api::contract::{GoldenUse, Progress, VERSION};
-use warpforge_operator_api::data::Pass;
+use warpforge_operator_api::data::Stage;
 
 use crate::event::Event;
 
@@ -20,7 +20,7 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(pass: Pass) -> Self {
+    pub fn new(pass: Stage) -> Self {
         let progress = Progress {
             version: VERSION,
             pass,
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    fn enter(&mut self, pass: Pass) {
+    fn enter(&mut self, pass: Stage) {
         let golden = self.progress.golden;
         *self = Self::new(pass);
         self.progress.golden = golden;
@@ -115,7 +115,7 @@ fn escaped(text: &str) -> String {
 pub struct Shared(Arc<Mutex<State>>);
 
 impl Shared {
-    pub fn new(pass: Pass) -> Self {
+    pub fn new(pass: Stage) -> Self {
         Self(Arc::new(Mutex::new(State::new(pass))))
     }
 
@@ -130,16 +130,16 @@ mod tests {
 
     use super::*;
 
-    fn step(pass: Pass, step: u32) -> Event {
+    fn step(pass: Stage, step: u32) -> Event {
         Event::Step { pass, step, steps: 100, loss: Some(0.25) }
     }
 
     #[test]
     fn the_time_left_follows_from_the_steps_taken() {
-        let (mut state, start) = (State::new(Pass::Golden), Instant::now());
-        state.take(&step(Pass::Golden, 10), start);
+        let (mut state, start) = (State::new(Stage::Golden), Instant::now());
+        state.take(&step(Stage::Golden, 10), start);
         assert_eq!(state.progress().eta_seconds, None);
-        state.take(&step(Pass::Golden, 20), start + Duration::from_secs(5));
+        state.take(&step(Stage::Golden, 20), start + Duration::from_secs(5));
         assert_eq!(state.progress().eta_seconds, Some(40));
         let text = state.metrics("bert-squad/\"x\"", "cpu-0");
         assert!(text.contains("warpforge_runner_steps_per_second{workload=\"bert-squad/\\\"x\\\"\",worker=\"cpu-0\",pass=\"golden\"} 2\n"), "{text}");
@@ -147,14 +147,14 @@ mod tests {
 
     #[test]
     fn another_pass_counts_anew_and_golden_stays_settled() {
-        let (mut state, start) = (State::new(Pass::Golden), Instant::now());
+        let (mut state, start) = (State::new(Stage::Golden), Instant::now());
         state.settle_golden(GoldenUse::Reused);
-        state.take(&step(Pass::Golden, 90), start);
-        state.take(&Event::Pass { pass: Pass::Warpforge }, start + Duration::from_secs(1));
+        state.take(&step(Stage::Golden, 90), start);
+        state.take(&Event::Pass { pass: Stage::Warpforge }, start + Duration::from_secs(1));
         let progress = state.progress();
-        assert_eq!((progress.pass, progress.step, progress.loss), (Pass::Warpforge, 0, None));
+        assert_eq!((progress.pass, progress.step, progress.loss), (Stage::Warpforge, 0, None));
         assert_eq!(progress.golden, Some(GoldenUse::Reused));
-        state.take(&step(Pass::Warpforge, 1), start + Duration::from_secs(2));
+        state.take(&step(Stage::Warpforge, 1), start + Duration::from_secs(2));
         assert_eq!((state.progress().step, state.progress().eta_seconds), (1, None));
         assert!(!state.metrics("w", "cpu-0").contains("eta"));
     }

@@ -4,16 +4,18 @@
 mod arguments;
 mod golden;
 mod source;
+mod suite;
 
 use warpforge_operator_api::Resolved;
 use warpforge_operator_api::contract::{RankMap, RunnerSpec, VERSION};
-use warpforge_operator_api::data::{Model, Pass, S3, Training, Workload};
+use warpforge_operator_api::data::{Model, S3, Stage, Training, Workload};
 use warpforge_operator_api::policy::{Thresholds, Tolerance, Tolerances};
 use warpforge_operator_api::workers::Vendor;
 
 pub use arguments::{Files, Step, arguments, golden_of_rank};
 pub use golden::Golden;
 pub use source::Source;
+pub use suite::{Suite, other_end};
 
 /// A request that cannot be carried out, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,16 +29,25 @@ pub(crate) fn refuse<T>(at: &str, why: impl Into<String>) -> Result<T, Refusal> 
     Err(Refusal { at: at.to_owned(), why: why.into() })
 }
 
-/// What is run.
+/// A request that was understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A model's passes, and what they come to.
+    Passes(Passes),
+    /// Benchmarks.
+    Suite(Suite),
+}
+
+/// The model that is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     Workload { name: String },
     Model { source: Source, inputs: Vec<Source>, training: bool },
 }
 
-/// A request that was understood.
+/// What is to be computed and compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct Passes {
     pub subject: Subject,
     /// Arguments of `warpforge run` that name no file of the worker's.
     pub options: Vec<String>,
@@ -50,9 +61,46 @@ pub struct Request {
 }
 
 impl Request {
+    pub fn first_stage(&self) -> Stage {
+        match self {
+            Self::Passes(passes) => passes.first_stage(),
+            Self::Suite(_) => Stage::Suite,
+        }
+    }
+
+    /// Whether it comes to a bundle of its own, beside a golden.
+    pub fn stores_bundle(&self) -> bool {
+        match self {
+            Self::Passes(passes) => passes.golden.second_pass,
+            Self::Suite(_) => true,
+        }
+    }
+
+    /// Seconds that the request itself allows.
+    pub fn limit(&self) -> Option<u64> {
+        match self {
+            Self::Passes(passes) => passes.limit,
+            Self::Suite(_) => None,
+        }
+    }
+
+    pub fn passes(&self) -> Option<&Passes> {
+        match self {
+            Self::Passes(passes) => Some(passes),
+            Self::Suite(_) => None,
+        }
+    }
+
+    /// Files that it names.
+    pub fn sources(&self) -> Vec<&Source> {
+        self.passes().map(Passes::sources).unwrap_or_default()
+    }
+}
+
+impl Passes {
     /// The pass that comes first.
-    pub fn first_pass(&self) -> Pass {
-        if self.golden.may_make { Pass::Golden } else { Pass::Warpforge }
+    pub fn first_stage(&self) -> Stage {
+        if self.golden.may_make { Stage::Golden } else { Stage::Warpforge }
     }
 
     /// Whether its golden has a key, by which it can be stored and found again. A forward run's is
@@ -71,7 +119,7 @@ impl Request {
         self.stores_golden() && !self.golden.may_reuse
     }
 
-    pub fn sources(&self) -> Vec<&Source> {
+    fn sources(&self) -> Vec<&Source> {
         let own = match &self.subject {
             Subject::Workload { .. } => Vec::new(),
             Subject::Model { source, inputs, .. } => {
@@ -95,10 +143,7 @@ pub fn request(spec: &RunnerSpec, ranks: &RankMap) -> Result<Request, Refusal> {
     let (subject, mut options, limit) = match (&run.workload, &run.model, &run.suite) {
         (Some(workload), None, None) => of_workload(workload, run)?,
         (None, Some(model), None) => of_model(model, run, store)?,
-        (None, None, Some(suite)) => {
-            let why = format!("{} cannot be run: suites are not there yet", suite.name);
-            return refuse("suite", why);
-        }
+        (None, None, Some(suite)) => return suite::of(suite, run, ranks).map(Request::Suite),
         _ => return refuse("spec.json", "exactly one of workload, model and suite"),
     };
     let program = run.program_uri.as_ref();
@@ -123,7 +168,7 @@ pub fn request(spec: &RunnerSpec, ranks: &RankMap) -> Result<Request, Refusal> {
     if ranks.ranks.len() > 1 {
         several(ranks.ranks.len(), golden, is_workload)?;
     }
-    Ok(Request { subject, options, judging, program, golden, limit })
+    Ok(Request::Passes(Passes { subject, options, judging, program, golden, limit }))
 }
 
 fn several(workers: usize, golden: Golden, is_workload: bool) -> Result<(), Refusal> {
@@ -142,7 +187,7 @@ fn several(workers: usize, golden: Golden, is_workload: bool) -> Result<(), Refu
 
 /// What the worker's own devices cannot do yet.
 pub fn supported(request: &Request, vendor: Vendor) -> Result<(), Refusal> {
-    if vendor != Vendor::Cpu && request.golden.second_pass {
+    if vendor != Vendor::Cpu && request.passes().is_some_and(|passes| passes.golden.second_pass) {
         let why = format!("{vendor:?}: Pass 2 runs on Cpu workers only so far");
         return refuse("workers.vendor", why);
     }

@@ -20,6 +20,10 @@ const Z99: f64 = 2.575_829;
 /// That of the intervals in the files.
 const Z95: f64 = 1.959_964;
 
+/// The parameter that is an address and not a way to measure: the same place may have another
+/// tomorrow. Whether it is a remote one is a tag of the figures.
+const PEER: &str = "peer";
+
 /// How a figure changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -79,7 +83,7 @@ pub struct Comparison {
 pub enum Refused {
     #[error("the runs are of different machines: {before}; {after}")]
     Machines { before: String, after: String },
-    #[error("{which} says on no machine where it ran")]
+    #[error("{which} names no machine")]
     NoMachine { which: &'static str },
 }
 
@@ -164,7 +168,8 @@ impl Comparison {
 /// A parameter that the two were run with different values of.
 fn differing<'a>(a: &'a BenchmarkRunResult, b: &BenchmarkRunResult) -> Option<&'a str> {
     let other = |name: &String| b.spec.params.get(name);
-    let found = a.spec.params.iter().find(|(name, value)| other(name).is_some_and(|v| v != *value));
+    let mut params = a.spec.params.iter().filter(|(name, _)| name.as_str() != PEER);
+    let found = params.find(|(name, value)| other(name).is_some_and(|v| v != *value));
     found.map(|(name, _)| name.as_str())
 }
 
@@ -319,11 +324,17 @@ mod tests {
 
     #[test]
     fn other_parameters_are_another_benchmark() {
+        use crate::model::Value::{Integer, Text};
         let a = run_of("a", vec![written(1.0, 0.001)]);
-        let mut b = a.clone();
-        let params = &mut b.benchmarks[0].spec.params;
-        params.insert("size".to_owned(), crate::model::Value::Integer(2));
-        assert_eq!(compare(&a, &b, THRESHOLD).left_out, ["micro/a: the parameter size differs"]);
+        let with = |name: &str, value| {
+            let mut run = a.clone();
+            run.benchmarks[0].spec.params.insert(name.to_owned(), value);
+            run
+        };
+        let found = compare(&a, &with("size", Integer(2)), THRESHOLD);
+        assert_eq!(found.left_out, ["micro/a: the parameter size differs"]);
+        let [here, there] = ["", "10.0.0.7:1"].map(|peer| with(PEER, Text(peer.to_owned())));
+        assert_eq!(compare(&here, &there, THRESHOLD).left_out, [""; 0]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use warpforge_parity::verdict::{Short, Verdict};
 
 use crate::model::{
     BenchmarkId, BenchmarkMetric, BenchmarkRunResult, BenchmarkSpec, BenchmarkSuiteRun, Component,
-    Kind, Params, VERSION, Value,
+    Kind, PERCENTILE, Params, VERSION, Value,
 };
 use crate::monitor::Summary;
 use crate::registry::{Chosen, Selection, benchmark};
@@ -28,8 +28,6 @@ pub const BURN_IN: Duration = Duration::from_millis(500);
 const DURATION: Duration = Duration::from_secs(10);
 /// A figure whose interval reaches farther than this on either side says too little.
 const STEADY: f64 = 0.1;
-/// The tag of a latency's percentile; those beyond the median are not expected to be steady.
-const PERCENTILE: &str = "percentile";
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -183,6 +181,7 @@ fn planned(id: &BenchmarkId) -> BenchmarkSpec {
         default_duration_seconds: None,
         external_tool: None,
         params: Params::new(),
+        headline: None,
     }
 }
 
@@ -207,7 +206,8 @@ fn judge(outcome: &Result<(), Unable>, metrics: &[BenchmarkMetric]) -> (Verdict,
     }
 }
 
-/// What is wrong with a figure whose samples say too little.
+/// What is wrong with a figure whose samples say too little. Percentiles beyond the median are not
+/// expected to be steady.
 fn unsteady(metric: &BenchmarkMetric) -> Option<String> {
     if metric.tags.get(PERCENTILE).is_some_and(|percentile| percentile != "p50") {
         return None;

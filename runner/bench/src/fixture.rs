@@ -75,6 +75,7 @@ pub(crate) fn run_of(name: &str, metrics: Vec<BenchmarkMetric>) -> BenchmarkSuit
         description: None,
         default_duration_seconds: Some(1),
         external_tool: None,
+        headline: None,
         params: [("size".to_owned(), Value::Integer(1))].into(),
     };
     let result = BenchmarkRunResult {

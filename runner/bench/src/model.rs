@@ -17,6 +17,12 @@ use crate::system::System;
 /// The form of [`BenchmarkSuiteRun`].
 pub const VERSION: u32 = 1;
 
+/// What [`BenchmarkSuiteRun`] is called in a bundle.
+pub const RESULTS: &str = "benchmark.json";
+
+/// The tag of a figure that is a percentile: `p50`, `p99`, `p999`.
+pub const PERCENTILE: &str = "percentile";
+
 /// A part of the machine.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -168,6 +174,27 @@ pub struct BenchmarkSpec {
     /// Its parameters and their values.
     #[serde(default)]
     pub params: Params,
+    /// Which of its figures stands for it where there is room for one.
+    #[serde(default)]
+    pub headline: Option<Headline>,
+}
+
+/// Points at a figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Headline {
+    /// The metric's name.
+    pub metric: String,
+    /// Tags that it has, beside others. Of several such figures the last is meant.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
+
+impl Headline {
+    fn means(&self, metric: &BenchmarkMetric) -> bool {
+        metric.name == self.metric
+            && self.tags.iter().all(|(name, value)| metric.tags.get(name) == Some(value))
+    }
 }
 
 /// What a figure is held against.
@@ -210,14 +237,13 @@ pub struct BenchmarkMetric {
 impl BenchmarkMetric {
     /// Its name and tags, by which it is found in another file.
     pub fn key(&self) -> String {
-        let tags: Vec<_> =
-            self.tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        if tags.is_empty() {
-            self.name.clone()
-        } else {
-            format!("{}[{}]", self.name, tags.join(","))
-        }
+        key(&self.name, &self.tags)
     }
+}
+
+fn key(name: &str, tags: &BTreeMap<String, String>) -> String {
+    let tags: Vec<_> = tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if tags.is_empty() { name.to_owned() } else { format!("{name}[{}]", tags.join(",")) }
 }
 
 /// What came of one benchmark.
@@ -240,6 +266,18 @@ pub struct BenchmarkRunResult {
     pub reason: Option<String>,
     /// What the monitor saw while it ran.
     pub monitor: Option<Summary>,
+}
+
+impl BenchmarkRunResult {
+    /// The figure that stands for the benchmark, and its name with only those tags that say which
+    /// one it is. Where parameters left it out, the first there is.
+    pub fn headline(&self) -> Option<(String, &BenchmarkMetric)> {
+        let meant = self.spec.headline.as_ref().and_then(|headline| {
+            let metric = self.metrics.iter().rfind(|metric| headline.means(metric))?;
+            Some((key(&headline.metric, &headline.tags), metric))
+        });
+        meant.or_else(|| self.metrics.first().map(|metric| (metric.name.clone(), metric)))
+    }
 }
 
 /// What came of a suite, or of the defaults of some components.

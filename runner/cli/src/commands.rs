@@ -15,6 +15,7 @@ pub mod hlo;
 pub mod logs;
 pub mod man;
 pub mod model;
+pub mod monitor;
 pub mod netserver;
 pub mod report;
 pub mod run;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 use warpforge_agent::event::{Blame, Event};
-use warpforge_operator_api::data::Pass;
+use warpforge_operator_api::data::Stage;
 use warpforge_workloads::training::Pass as Side;
 use warpforge_workloads::{Error, forward, training};
 
@@ -46,7 +46,7 @@ impl Events {
                 Event::Step { pass: of(pass), step, steps, loss: Some(loss) }
             }
             S::Noise { step, steps, .. } => {
-                Event::Step { pass: Pass::Golden, step, steps, loss: None }
+                Event::Step { pass: Stage::Golden, step, steps, loss: None }
             }
             S::Forced { pass, .. } => Event::Pass { pass: of(pass) },
             S::Evaluating { pass, batch, batches } => Event::Step {
@@ -55,7 +55,7 @@ impl Events {
                 steps: batches as u32,
                 loss: None,
             },
-            S::Measuring { pass: None } => Event::Pass { pass: Pass::Warpforge },
+            S::Measuring { pass: None } => Event::Pass { pass: Stage::Warpforge },
         };
         self.say(&event);
     }
@@ -65,13 +65,19 @@ impl Events {
         self.say(&match *stage {
             S::Loading | S::Comparing => return,
             S::Golden { node, nodes, .. } => Event::Step {
-                pass: Pass::Golden,
+                pass: Stage::Golden,
                 step: node as u32,
                 steps: nodes as u32,
                 loss: None,
             },
-            S::Program => Event::Pass { pass: Pass::Warpforge },
+            S::Program => Event::Pass { pass: Stage::Warpforge },
         });
+    }
+
+    /// So many benchmarks are done.
+    pub fn suite(&self, done: usize, all: usize) {
+        let (step, steps) = (done as u32, all as u32);
+        self.say(&Event::Step { pass: Stage::Suite, step, steps, loss: None });
     }
 
     pub fn failed(&self, error: &anyhow::Error, exit: Exit) {
@@ -88,10 +94,10 @@ impl Events {
     }
 }
 
-fn of(side: Side) -> Pass {
+fn of(side: Side) -> Stage {
     match side {
-        Side::Golden | Side::Oracle => Pass::Golden,
-        Side::WarpForge => Pass::Warpforge,
+        Side::Golden | Side::Oracle => Stage::Golden,
+        Side::WarpForge => Stage::Warpforge,
     }
 }
 

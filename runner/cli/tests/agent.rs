@@ -13,6 +13,7 @@ use common::edit::Program;
 use serde_json::{Value, json};
 use servers::s3::{READER, S3, WRITER};
 use servers::{block_on, sha256};
+use warpforge_bench::model::BenchmarkSuiteRun;
 use warpforge_operator_api::Verdict;
 use warpforge_operator_api::contract::GoldenUse;
 use warpforge_store::ArtifactStore;
@@ -285,6 +286,120 @@ fn what_makes_no_sense_is_rejected() {
         (run().with("goldenPolicy", json!("Skip")), "goldenPolicy"),
     ] {
         let ended = run.end();
+        ended.assert(2, "ConfigurationRejected");
+        assert!(ended.message.message.contains(said), "{said}: {}", ended.message.message);
+    }
+}
+
+/// A run of a suite; the operator resolves it without passes.
+fn suite(uid: &str, suite: Value) -> Run {
+    Run::new(uid, ("suite", suite)).with("passes", json!([])).stored(
+        &SERVER.endpoint,
+        "suites",
+        WRITER,
+    )
+}
+
+/// What a suite's run stored.
+fn measured(uid: &str) -> BenchmarkSuiteRun {
+    let file = format!("team-a/nightly/{uid}/attempt-1/benchmark.json");
+    serde_json::from_slice(&object("suites", &file)).unwrap()
+}
+
+#[test]
+fn a_suites_figures_are_stored_and_told() {
+    let asked = json!({
+        "name": "micro", "benchmarks": ["net_latency", "disk_io"], "durationSeconds": 2,
+        "parameters": { "size_mib": "16", "cases": "random-read-32", "message_bytes": "64" },
+    });
+    let run = suite("uid-1", asked);
+    let mut worker = run.start(0);
+    worker.until("the second benchmark", |worker| {
+        let text = worker.ask("/progress").unwrap_or_default();
+        text.contains("\"pass\":\"Suite\",\"step\":1,\"steps\":2")
+    });
+    let metrics = worker.ask("/metrics").unwrap_or_default();
+    assert!(metrics.contains("workload=\"suite/micro\""), "{metrics}");
+    let ended = worker.end();
+    // On a busy machine figures are not steady, which is a matter of Performance alone.
+    assert!([0, 3].contains(&ended.code), "{}\n{}", ended.message.message, ended.log);
+    ended.assert(ended.code, "Measured");
+    assert_eq!(ended.message.correctness, Some(Verdict::Pass));
+    assert_eq!(ended.message.performance.map(Verdict::exit_code), Some(ended.code));
+    assert_eq!(ended.message.golden, None);
+    let results = ended.message.results.clone().unwrap();
+    let told: Vec<_> = results.benchmarks.iter().map(|of| (&*of.name, &*of.metric)).collect();
+    let expected =
+        [("net_latency", "latency[percentile=p50]"), ("disk_io", "iops[depth=32,operation=read]")];
+    assert_eq!(told, expected);
+    assert!(!results.hardware.is_empty());
+    let report = ended.message.report.clone().unwrap();
+    let name = "team-a/nightly/uid-1/attempt-1";
+    assert_eq!(report.uri, format!("s3://runs/suites/{name}/benchmark.json"));
+    assert!(whole("suites", name));
+    let stored = measured("uid-1");
+    assert!(stored.complete && stored.benchmarks.iter().all(|result| result.monitor.is_some()));
+    let timeline: Vec<Value> =
+        serde_json::from_slice(&object("suites", &format!("{name}/timeline.json"))).unwrap();
+    assert!(!timeline.is_empty());
+    // People see it in the worker's log.
+    assert!(ended.log.contains("micro/disk_io"), "{}", ended.log);
+}
+
+#[test]
+fn a_second_worker_is_the_other_end_of_a_suites_network() {
+    let asked = json!({ "name": "micro", "benchmarks": ["net_latency"], "durationSeconds": 1 });
+    let run = suite("uid-2", asked).ranks(2);
+    let other = run.start(1);
+    let ended = run.start(0).end();
+    ended.assert(ended.code, "Measured");
+    other.end().assert(0, "Finished");
+    let stored = measured("uid-2");
+    let result = &stored.benchmarks[0];
+    let port = run.ranks["port"].as_u64().unwrap() + 1;
+    assert_eq!(result.spec.params["peer"].to_string(), format!("127.0.0.1:{port}"));
+    assert_eq!(result.metrics[0].tags["peer"], "remote");
+}
+
+#[test]
+fn a_suite_ends_by_its_deadline_with_what_it_has() {
+    let asked = json!({
+        "name": "micro", "benchmarks": ["net_latency", "net_bandwidth"], "durationSeconds": 30,
+    });
+    let run = suite("uid-3", asked).with("runDeadlineSeconds", json!(12));
+    let ended = run.end();
+    ended.assert(3, "Incomplete");
+    assert_eq!(ended.message.correctness, Some(Verdict::Inconclusive));
+    let said = &ended.message.message;
+    assert!(said.contains("the time was up before all had run"), "{said}");
+    let stored = measured("uid-3");
+    assert!(!stored.complete && stored.benchmarks.len() == 1);
+}
+
+#[test]
+fn a_suite_that_cannot_run_says_why() {
+    let micro = |more: Value| {
+        let mut suite = json!({ "name": "micro", "durationSeconds": 1 });
+        suite.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        suite
+    };
+    let absent = suite("uid-4", micro(json!({ "benchmarks": ["gpu_flops"] }))).end();
+    // No GPU is there in these tests, by the worker's own word.
+    absent.assert(4, "HardwareMissing");
+    assert!(
+        absent.message.message.contains("gpu_flops Skipped: no "),
+        "{}",
+        absent.message.message
+    );
+    assert!(absent.message.report.is_some());
+    for (asked, said) in [
+        (json!({ "name": "micros" }), "did you mean micro?"),
+        (json!({ "name": "linpack" }), "the suite linpack is not available yet"),
+        (micro(json!({ "benchmarks": ["dsk_io"] })), "did you mean disk_io?"),
+        (micro(json!({ "parameters": { "sise_mib": "1" } })), "did you mean size_mib?"),
+        (micro(json!({ "parameters": { "peer": "example.com:80" } })), "have two of them"),
+    ] {
+        let ended = suite("uid-5", asked).end();
         ended.assert(2, "ConfigurationRejected");
         assert!(ended.message.message.contains(said), "{said}: {}", ended.message.message);
     }

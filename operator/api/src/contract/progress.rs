@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::contract::GoldenUse;
-use crate::data::Pass;
+use crate::data::Stage;
 use crate::status::ProgressSeen;
 
 /// The answer of `/progress`.
@@ -13,7 +13,7 @@ use crate::status::ProgressSeen;
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     pub version: u32,
-    pub pass: Pass,
+    pub pass: Stage,
     /// From 0.
     pub step: u32,
     pub steps: u32,
@@ -49,7 +49,7 @@ mod tests {
     fn every_number_fits_the_status() {
         let progress = Progress {
             version: 1,
-            pass: Pass::Warpforge,
+            pass: Stage::Warpforge,
             step: u32::MAX,
             steps: u32::MAX,
             loss: Some(f64::MIN),

@@ -1,6 +1,6 @@
 //! What a run measured, in numbers that a graph can show.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,8 @@ use crate::data::Pass;
 
 /// The most metrics of a pass. A termination message has little room.
 pub const METRICS: usize = 4;
+/// The most benchmarks that a figure is told of, for the same reason.
+pub const BENCHMARKS: usize = 16;
 
 /// The figures of a run's report. They are in the worker's last message, too, so that the operator
 /// can tell of them without any right to read the object store.
@@ -36,6 +38,38 @@ pub struct Results {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub fallbacks: Option<i64>,
+    /// Of a suite's benchmarks, the figure that stands for each; the report has all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = BENCHMARKS))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub benchmarks: Vec<BenchmarkFigure>,
+}
+
+/// The figure that stands for a benchmark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BenchmarkFigure {
+    /// The benchmark.
+    #[schemars(length(max = 63))]
+    pub name: String,
+    /// Which of its figures.
+    #[schemars(length(max = 63))]
+    pub metric: String,
+    /// The median of its samples.
+    pub value: Figure,
+    /// What it is counted in.
+    #[schemars(length(max = 16))]
+    pub unit: String,
+}
+
+impl BenchmarkFigure {
+    fn is_valid(&self) -> bool {
+        let fits = |text: &str, most| text.chars().count() <= most;
+        fits(&self.name, 63)
+            && fits(&self.metric, 63)
+            && fits(&self.unit, 16)
+            && self.value.is_valid()
+    }
 }
 
 /// The figures of one pass.
@@ -139,6 +173,26 @@ impl Results {
             && figures.chain(passes.iter().flat_map(|pass| pass.figures())).all(Figure::is_valid)
             && passes.iter().all(|pass| pass.metrics.len() <= METRICS)
             && passes.iter().all(|pass| pass.metrics.keys().all(|name| name.len() <= 32))
+            && self.benchmarks.len() <= BENCHMARKS
+            && self.benchmarks.iter().all(BenchmarkFigure::is_valid)
+            && self.tells_each_once()
+    }
+
+    /// A list that is keyed by name holds every name once.
+    fn tells_each_once(&self) -> bool {
+        let names: BTreeSet<_> = self.benchmarks.iter().map(|figure| &figure.name).collect();
+        names.len() == self.benchmarks.len()
+    }
+
+    /// Notes a benchmark's figure, if there is room and it is a number.
+    pub fn benchmark(&mut self, name: &str, metric: &str, value: f64, unit: &str) {
+        let Some(value) = Figure::new(value) else { return };
+        let (name, metric, unit) = (name.to_owned(), metric.to_owned(), unit.to_owned());
+        let known = self.benchmarks.iter().any(|figure| figure.name == name);
+        let figure = BenchmarkFigure { name, metric, value, unit };
+        if !known && self.benchmarks.len() < BENCHMARKS && figure.is_valid() {
+            self.benchmarks.push(figure);
+        }
     }
 
     pub fn of(&self, pass: Pass) -> &PassResults {
@@ -182,6 +236,21 @@ mod tests {
         for number in 0..=METRICS {
             results.golden.metrics.insert(number.to_string(), Figure("1".to_owned()));
         }
+        assert!(!results.is_valid());
+    }
+
+    #[test]
+    fn of_benchmarks_only_what_fits_is_told_and_each_once() {
+        let mut results = Results::default();
+        for number in 0..2 * BENCHMARKS {
+            results.benchmark(&format!("b{number}"), "bandwidth", f64::NAN, "GB/s");
+            results.benchmark(&format!("b{number}"), "bandwidth", 1.0, &"u".repeat(17));
+            results.benchmark(&format!("b{number}"), "bandwidth", 1.0, "GB/s");
+            results.benchmark(&format!("b{number}"), "iops", 1.0, "IOPS");
+        }
+        assert_eq!(results.benchmarks.len(), BENCHMARKS);
+        assert!(results.is_valid());
+        results.benchmarks[1] = results.benchmarks[0].clone();
         assert!(!results.is_valid());
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{GoldenUse, Report, Results, VERSION};
-use crate::data::Pass;
+use crate::data::Stage;
 use crate::status::cut;
 use crate::{Reason, Verdict};
 
@@ -33,7 +33,7 @@ pub struct Termination {
     pub message: String,
     /// The pass that was under way, while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pass: Option<Pass>,
+    pub pass: Option<Stage>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub golden: Option<GoldenUse>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ pub enum Unreadable {
 
 impl Termination {
     /// Of a process that is at work.
-    pub fn interim(pass: Pass) -> Self {
+    pub fn interim(pass: Stage) -> Self {
         Self { pass: Some(pass), ..Self::empty() }
     }
 
@@ -224,6 +224,7 @@ mod tests {
             ratio: Figure::new(-1.234_56e-300),
             worst_error: Figure::new(-1.234_56e-300),
             fallbacks: Some(i64::MAX),
+            benchmarks: Vec::new(),
         };
         for (characters, kept) in [(600, true), (1000, false)] {
             let mut message = Termination::verdict(Verdict::Fail, &"R".repeat(64), &"x".repeat(99));
@@ -259,7 +260,7 @@ mod tests {
         assert!(matches!(Termination::of_exit(cut, 0), Err(Unreadable::Json(_))));
         let newer = pass.replace("\"version\":1", "\"version\":2");
         assert_eq!(Termination::of_exit(&newer, 0), Err(Unreadable::Version(2)));
-        let interim = Termination::interim(Pass::Golden).to_json();
+        let interim = Termination::interim(Stage::Golden).to_json();
         assert_eq!(Termination::of_exit(&interim, 137), Err(Unreadable::Interim));
         let other = Err(Unreadable::ExitCode { says: 0, ended: 1 });
         assert_eq!(Termination::of_exit(&pass, 1), other);

@@ -2,7 +2,7 @@
 
 use prometheus::core::Collector;
 use prometheus::{GaugeVec, Opts, Registry};
-use warpforge_operator_api::contract::Figure;
+use warpforge_operator_api::contract::{BenchmarkFigure, Figure};
 use warpforge_operator_api::data::Pass;
 use warpforge_operator_api::{BenchmarkRunStatus, Time};
 
@@ -16,8 +16,11 @@ pub struct Results {
     worst_error: GaugeVec,
     fallbacks: GaugeVec,
     power: GaugeVec,
+    benchmark: GaugeVec,
     hardware: Words,
     metrics: Words,
+    benchmarks: Words,
+    units: Words,
 }
 
 /// A number that a run came to, and when.
@@ -67,8 +70,15 @@ impl Results {
                 &["workload"],
             )?,
             power: gauge("power_watts", "Mean power of the latest run.", &["workload", "pass"])?,
+            benchmark: gauge(
+                "benchmark",
+                "The figure that stands for a suite's benchmark, of the latest run.",
+                &["workload", "hardware", "benchmark", "metric", "unit"],
+            )?,
             hardware: Words::default(),
             metrics: Words::default(),
+            benchmarks: Words::default(),
+            units: Words::default(),
         })
     }
 
@@ -97,6 +107,11 @@ impl Results {
                 see(&self.metric, at, &[&self.metrics.bounded(metric), pass], figure.value());
             }
         }
+        for BenchmarkFigure { name, metric, value, unit } in &results.benchmarks {
+            let name = self.benchmarks.bounded(name);
+            let (metric, unit) = (self.metrics.bounded(metric), self.units.bounded(unit));
+            see(&self.benchmark, at, &[&hardware, &name, &metric, &unit], value.value());
+        }
         see(&self.ratio, at, &[&hardware], value(&results.ratio));
         see(&self.worst_error, at, &[], value(&results.worst_error));
         see(&self.fallbacks, at, &[], results.fallbacks.map(|count| count as f64));
@@ -106,7 +121,7 @@ impl Results {
     pub fn tell(&self, mut found: Found) {
         let all = [&self.throughput, &self.ratio, &self.loss, &self.metric];
         all.into_iter()
-            .chain([&self.worst_error, &self.fallbacks, &self.power])
+            .chain([&self.worst_error, &self.fallbacks, &self.power, &self.benchmark])
             .for_each(GaugeVec::reset);
         found.0.sort_by_key(|seen| seen.at);
         for Seen { gauge, labels, value, .. } in found.0 {

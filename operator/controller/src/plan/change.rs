@@ -214,7 +214,12 @@ impl<'a> Change<'a> {
         self.evidence(message);
         self.finish(correctness, code, &message.reason, &message.message);
         let decided = matches!(correctness, Verdict::Pass | Verdict::Fail);
-        let reason = if decided { Reason::Compared } else { Reason::Finished };
+        let suite = self.spec.suite.is_some();
+        let reason = match decided {
+            true if suite => Reason::Measured,
+            true => Reason::Compared,
+            false => Reason::Finished,
+        };
         self.set(ConditionType::Validated, decided, reason, &message.message);
         self.set(ConditionType::Complete, true, Reason::Finished, &message.message);
     }

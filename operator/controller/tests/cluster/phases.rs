@@ -15,7 +15,7 @@ use serde_json::json;
 use warpforge_operator_api::contract::{
     Figure, GoldenUse, HTTP_PORT, Progress, Report, Results, Termination,
 };
-use warpforge_operator_api::data::Pass;
+use warpforge_operator_api::data::Stage;
 use warpforge_operator_api::policy::{FailureAction, FailureMatch, FailureRule, Ttl};
 use warpforge_operator_api::status::{ConditionType, Phase};
 use warpforge_operator_api::workers::{Vendor, WorkerGroup};
@@ -255,7 +255,7 @@ fn the_leaders_progress_reaches_the_status_and_the_metrics() {
         let operator = scene.operator();
         let progress = Progress {
             version: 1,
-            pass: Pass::Warpforge,
+            pass: Stage::Warpforge,
             step: 120,
             steps: 500,
             loss: Some(2.5),

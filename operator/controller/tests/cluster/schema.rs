@@ -89,6 +89,13 @@ fn wrong_requests_are_refused_with_the_reason() {
     let cases = [
         (json!({}), "exactly one of workload, model and suite"),
         (with("suite", json!({ "name": "ops" })), "exactly one of workload, model and suite"),
+        (
+            json!({ "suite": { "name": "micro" }, "thresholds": { "minimumRatio": "1" } }),
+            "a suite has no passes",
+        ),
+        (json!({ "suite": { "name": "micro" }, "goldenPolicy": "Only" }), "a suite has no passes"),
+        (json!({ "suite": { "name": "micro", "components": ["cpu"] } }), "Unsupported value"),
+        (json!({ "suite": { "name": "micro", "durationSeconds": 0 } }), "greater than or equal"),
         (with("passes", json!(["Golden", "Golden"])), "Duplicate value"),
         (with("passes", json!([])), "spec.passes"),
         (with("goldenPolicy", json!("Sometimes")), "Unsupported value: \"Sometimes\""),

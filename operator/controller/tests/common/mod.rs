@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use warpforge_operator_api::contract::Termination;
-use warpforge_operator_api::data::{Pass, Workload};
+use warpforge_operator_api::data::{Stage, Workload};
 use warpforge_operator_api::policy::{FailureAction, FailureMatch, FailurePolicy, FailureRule};
 use warpforge_operator_api::profile::{BenchmarkProfileSpec, Concurrency, Images};
 use warpforge_operator_api::status::AttemptState;
@@ -146,7 +146,7 @@ pub fn say(pod: &mut PodSeen, words: &str) {
             fail(pod, PodEnd { out_of_memory: true, ..end(Some(3), text) });
         }
         ["oom", ..] => {
-            let pass = if words.len() > 1 { Pass::Golden } else { Pass::Warpforge };
+            let pass = if words.len() > 1 { Stage::Golden } else { Stage::Warpforge };
             let text = Termination::interim(pass).to_json();
             fail(pod, PodEnd { out_of_memory: true, ..end(Some(137), text) });
         }
@@ -200,7 +200,7 @@ pub fn say(pod: &mut PodSeen, words: &str) {
                 correctness,
                 reason: reason.join(" "),
                 message: "in its own words".into(),
-                ..Termination::interim(Pass::Warpforge)
+                ..Termination::interim(Stage::Warpforge)
             };
             fail(pod, end(Some(code), text.to_json()));
         }

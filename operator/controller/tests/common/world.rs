@@ -154,7 +154,7 @@ impl World {
                 let step = run.progress.as_ref().map_or(0, |last| last.progress.step + 1);
                 let progress = Progress {
                     version: 1,
-                    pass: warpforge_operator_api::data::Pass::Warpforge,
+                    pass: warpforge_operator_api::data::Stage::Warpforge,
                     step,
                     steps: 1000,
                     loss: Some(0.5),

@@ -56,6 +56,11 @@ impl Follower {
     /// The own part is done; waits until the leader has ended the run.
     pub async fn done(mut self) -> Result<(), Failure> {
         let _ = self.says.send(Word::Done);
+        self.over().await
+    }
+
+    /// Waits until the leader has ended the run.
+    pub async fn over(&mut self) -> Result<(), Failure> {
         match self.heard.recv().await {
             Some(Word::End) => Ok(()),
             _ => Err(self.lost().await),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use warpforge_operator_api::workers::Vendor;
 
-use super::{Request, Subject};
+use super::{Passes, Subject};
 
 /// The request's files, where they are on this worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Step {
 /// Arguments of `warpforge` for one step. All steps are told the same, so that they agree on
 /// golden's key.
 pub fn arguments(
-    request: &Request,
+    request: &Passes,
     files: &Files,
     step: Step,
     out: &Path,
@@ -68,7 +68,7 @@ pub fn arguments(
 /// Arguments of `warpforge` for one of several ranks that make a golden together. `rendezvous` is
 /// where they meet.
 pub fn golden_of_rank(
-    request: &Request,
+    request: &Passes,
     out: &Path,
     (rank, ranks): (u32, usize),
     rendezvous: &str,

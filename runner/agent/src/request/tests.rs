@@ -37,8 +37,18 @@ fn ranks(count: u32) -> RankMap {
     serde_json::from_value(json!({ "version": 1, "port": 29500, "ranks": all })).unwrap()
 }
 
-fn asked(change: &Value) -> Result<Request, Refusal> {
-    request(&spec(change), &ranks(1))
+fn asked(change: &Value) -> Result<Passes, Refusal> {
+    request(&spec(change), &ranks(1)).map(passes)
+}
+
+fn passes(request: Request) -> Passes {
+    let Request::Passes(passes) = request else { panic!("{request:?}") };
+    passes
+}
+
+/// A run of a suite, resolved: it has no passes.
+fn suite(suite: &Value) -> Value {
+    json!({ "workload": null, "passes": [], "suite": suite })
 }
 
 fn line(change: &Value, step: Step) -> String {
@@ -147,7 +157,6 @@ fn what_cannot_be_done_is_refused_by_its_field() {
     let program = |uri: &str| json!({ "programUri": uri });
     for (change, expected) in [
         (json!({ "workload": null }), "spec.json: exactly one"),
-        (json!({ "workload": null, "suite": { "name": "s" } }), "suite: s cannot be run"),
         (json!({ "goldenPolicy": "Skip" }), "goldenPolicy: Skip"),
         (json!({ "passes": [] }), "passes: there is none"),
         (json!({ "passes": ["Warpforge"], "goldenPolicy": "Refresh" }), "goldenPolicy: Refresh"),
@@ -236,7 +245,15 @@ fn several_workers_make_a_golden_and_nothing_more() {
     let both = request(&spec(&json!({})), &ranks(2)).unwrap_err().to_string();
     assert!(both.contains("2 workers: Pass 2 across workers is not there yet"), "{both}");
     let only = request(&spec(&json!({ "goldenPolicy": "Only" })), &ranks(2)).unwrap();
-    let line = golden_of_rank(&only, "g".as_ref(), (1, 2), "h:29501", 9, Vendor::Cpu, Step::Golden);
+    let line = golden_of_rank(
+        &passes(only.clone()),
+        "g".as_ref(),
+        (1, 2),
+        "h:29501",
+        9,
+        Vendor::Cpu,
+        Step::Golden,
+    );
     let line = line.join(" ".as_ref()).into_string().unwrap();
     assert_eq!(
         line,
@@ -247,5 +264,62 @@ fn several_workers_make_a_golden_and_nothing_more() {
 }
 
 fn both_passes() -> Request {
-    asked(&json!({})).unwrap()
+    request(&spec(&json!({})), &ranks(1)).unwrap()
+}
+
+#[test]
+fn a_suite_becomes_arguments_of_benchmark_run() {
+    let line = |asked: &Value, vendor, peer| {
+        let request = request(&spec(&suite(asked)), &ranks(1)).unwrap();
+        let Request::Suite(suite) = request else { panic!("{request:?}") };
+        let files = ("r.json".as_ref(), "t.json".as_ref());
+        let all = suite.arguments(files, 9, vendor, peer);
+        let all = all.join(" ".as_ref()).into_string().unwrap();
+        let (own, rest) = all.split_once(" --timeout=9").unwrap();
+        assert_eq!(rest, " --monitor --export-file r.json --monitor-output t.json");
+        own.to_owned()
+    };
+    let plain = json!({ "name": "micro" });
+    let of_cpu = "--component=cpu --component=ram --component=storage --component=network \
+                  --component=system";
+    assert_eq!(line(&plain, Vendor::Cpu, None), format!("benchmark run --suite=micro {of_cpu}"));
+    assert_eq!(line(&plain, Vendor::Nvidia, None), "benchmark run --suite=micro");
+    let chosen = json!({
+        "name": "micro", "benchmarks": ["gemm", "disk_io"], "components": ["Cpu", "Storage"],
+        "durationSeconds": 3, "parameters": { "size_mib": "64", "folder": "data://squad/v1.1" },
+    });
+    assert_eq!(
+        line(&chosen, Vendor::Cpu, Some("h:1")),
+        "benchmark run --suite=micro --benchmark=gemm --benchmark=disk_io --component=cpu \
+         --component=storage --duration=3 --param=folder=/data/squad/v1.1 --param=size_mib=64 \
+         --peer=h:1"
+    );
+}
+
+#[test]
+fn what_a_suite_cannot_do_is_refused_by_its_field() {
+    let micro = json!({ "name": "micro" });
+    let with = |name: &str, value: Value| {
+        let mut change = suite(&micro);
+        change[name] = value;
+        change
+    };
+    let parameter = |name: &str| suite(&json!({ "name": "micro", "parameters": { name: "h:1" } }));
+    for (change, workers, expected) in [
+        (with("passes", json!(["Golden"])), 1, "passes: a suite compares nothing"),
+        (with("goldenPolicy", json!("Only")), 1, "goldenPolicy: "),
+        (with("thresholds", json!({ "minimumRatio": "1" })), 1, "thresholds: "),
+        (with("tolerances", json!({ "loss": { "relative": "1" } })), 1, "tolerances: "),
+        (with("programUri", json!("s3://b/p.mlir")), 1, "programUri: "),
+        (suite(&micro), 3, "workers: 3 workers: the first runs the suite"),
+        (parameter("peer"), 2, "suite.parameters.peer: the other end is a second worker"),
+        (parameter("a=b"), 1, "suite.parameters.a=b: "),
+    ] {
+        let refusal = request(&spec(&change), &ranks(workers)).unwrap_err().to_string();
+        assert!(refusal.starts_with(expected), "{change}: {refusal}");
+    }
+    let two = request(&spec(&suite(&micro)), &ranks(2)).unwrap();
+    assert!(two.stores_bundle() && supported(&two, Vendor::Nvidia).is_ok());
+    assert_eq!(other_end(&ranks(2)).map(|rank| rank.index), Some(1));
+    assert_eq!(other_end(&ranks(1)), None);
 }

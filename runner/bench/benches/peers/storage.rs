@@ -37,7 +37,7 @@ pub fn run() -> Result<(), String> {
             let set = [("folder", folder.as_str()), ("size_mib", SIZE_MIB), ("cases", case)];
             let found = measure("disk_io", &set, Duration::from_secs(SECONDS))?;
             let rate = if access.starts_with("rand") { "iops" } else { "bandwidth" };
-            Ok(vec![pick(&found, rate, &[])?, pick(&found, "latency_p50", &[])?])
+            Ok(vec![pick(&found, rate, &[])?, pick(&found, "latency", &[("percentile", "p50")])?])
         };
         let theirs = || fio(own.path(), access, block, depth);
         let medians = in_turn(ROUNDS, ours, theirs)?;

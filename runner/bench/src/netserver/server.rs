@@ -6,7 +6,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,13 @@ pub fn serve(
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let (events, happened) = mpsc::channel();
-    let server = Server { limits, state: Mutex::default(), next: AtomicU64::new(1), events };
+    let server = Server {
+        limits,
+        state: Mutex::default(),
+        left: Condvar::new(),
+        next: AtomicU64::new(1),
+        events,
+    };
     thread::scope(|scope| {
         let served = loop {
             let mut over = stop.is_set();
@@ -111,11 +117,15 @@ struct State {
     /// By the connection's number; with the session it belongs to, if it does yet.
     connections: BTreeMap<u64, (TcpStream, Option<u64>)>,
     sessions: BTreeMap<u64, Arc<Totals>>,
+    /// Sessions that are over, and some of whose streams are still on their way out.
+    closing: usize,
 }
 
 struct Server<'a> {
     limits: &'a Limits,
     state: Mutex<State>,
+    /// A connection has left.
+    left: Condvar,
     /// The next connection's number.
     next: AtomicU64,
     events: mpsc::Sender<Event>,
@@ -167,10 +177,10 @@ impl Server<'_> {
         let body = move || {
             // The other end's going away is how a stream ends.
             let _ = self.converse(&stream, peer, number);
-            self.state().connections.remove(&number);
+            self.leave(number);
         };
         if thread::Builder::new().spawn_scoped(scope, body).is_err() {
-            self.state().connections.remove(&number);
+            self.leave(number);
         }
     }
 
@@ -184,13 +194,20 @@ impl Server<'_> {
         Some(number)
     }
 
+    fn leave(&self, number: u64) {
+        self.state().connections.remove(&number);
+        self.left.notify_all();
+    }
+
     fn converse(&self, stream: &TcpStream, peer: SocketAddr, number: u64) -> io::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(self.limits.handshake))?;
         stream.set_write_timeout(Some(self.limits.idle))?;
         match self.listen(stream, number) {
-            Ok((role, session, totals)) => self.grant(stream, peer, role, session, &totals),
+            Ok((role, session, totals)) => {
+                self.grant((stream, peer, number), role, session, &totals)
+            }
             Err(Sent::Gone) => Ok(()),
             Err(Sent::Stranger) => {
                 self.tell(Event::Refused { peer, why: "speaks another protocol" });
@@ -232,7 +249,7 @@ impl Server<'_> {
     fn join(&self, role: Role, asked: u64, number: u64) -> Result<(u64, Arc<Totals>), Sent> {
         let mut state = self.state();
         let id = if role == Role::Session {
-            if state.sessions.len() >= self.limits.sessions {
+            if state.sessions.len() + state.closing >= self.limits.sessions {
                 return Err(Sent::Away(Status::Busy, "too many sessions"));
             }
             // Nobody is to guess another's.
@@ -252,8 +269,7 @@ impl Server<'_> {
 
     fn grant(
         &self,
-        mut stream: &TcpStream,
-        peer: SocketAddr,
+        (mut stream, peer, number): (&TcpStream, SocketAddr, u64),
         role: Role,
         session: u64,
         totals: &Totals,
@@ -266,7 +282,7 @@ impl Server<'_> {
                 let begun = Instant::now();
                 self.tell(Event::Began { peer });
                 let ended = self.attend(stream);
-                self.close(session);
+                self.close(session, number);
                 let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
                 let (received, sent) = (read(&totals.received), read(&totals.sent));
                 self.tell(Event::Ended { peer, received, sent, lasted: begun.elapsed() });
@@ -286,15 +302,22 @@ impl Server<'_> {
         stream.read(&mut [0]).map(drop)
     }
 
-    /// Ends a session with all of its streams.
-    fn close(&self, session: u64) {
+    /// Ends a session with all of its streams, and waits until they have counted what they did.
+    /// `own` is the connection that the session hangs on.
+    fn close(&self, session: u64, own: u64) {
         let mut state = self.state();
         state.sessions.remove(&session);
-        for (stream, of) in state.connections.values() {
-            if *of == Some(session) {
-                let _ = stream.shutdown(Shutdown::Both);
-            }
+        state.closing += 1;
+        let of_it = |(number, (_, of)): (&u64, &(TcpStream, Option<u64>))| {
+            *of == Some(session) && *number != own
+        };
+        for (stream, _) in state.connections.iter().filter(|one| of_it(*one)).map(|one| one.1) {
+            let _ = stream.shutdown(Shutdown::Both);
         }
+        let waiting = |state: &mut State| state.connections.iter().any(of_it);
+        // None of them can wait for longer than it may stand still.
+        let waited = self.left.wait_timeout_while(state, self.limits.idle, waiting);
+        waited.unwrap_or_else(PoisonError::into_inner).0.closing -= 1;
     }
 
     fn close_all(&self) {

@@ -54,11 +54,11 @@ enum Verb {
     Compare(compare::Args),
 }
 
-pub fn run(args: &Args, _: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
     match &args.verb {
         Verb::List(args) => list::run(args, ui),
         Verb::Describe(args) => describe::run(args, ui),
-        Verb::Run(args) => run::run(args, ui),
+        Verb::Run(args) => run::run(args, context, ui),
         Verb::Compare(args) => compare::run(args, ui),
     }
 }
@@ -100,6 +100,14 @@ fn suggestion(name: &str, exist: &[String]) -> String {
         None if exist.is_empty() => "there are none".to_owned(),
         None => format!("there are {}", exist.join(", ")),
     }
+}
+
+/// Shows what a file of `benchmark run --export` has.
+pub(super) fn show_file(path: &Path, ui: &mut Ui) -> anyhow::Result<()> {
+    for result in &read(path)?.benchmarks {
+        show::result(result, ui)?;
+    }
+    Ok(())
 }
 
 /// A file of `benchmark run --export`.

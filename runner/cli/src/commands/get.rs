@@ -199,6 +199,11 @@ fn figures(status: &BenchmarkRunStatus) -> Vec<(&'static str, String)> {
     lines.extend(one(&results.ratio).map(|ratio| ("ratio", format!("{ratio} × golden"))));
     let error = one(&results.worst_error);
     lines.extend(error.map(|error| ("worst error", format!("{error} of what is allowed"))));
+    for figure in &results.benchmarks {
+        let value = figure.value.value().map_or("-".to_owned(), number);
+        let text = format!("{}: {value} {} ({})", figure.name, figure.unit, figure.metric);
+        lines.push(("benchmark", text));
+    }
     lines
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
+use warpforge_bench::model::RESULTS;
 use warpforge_operator_api::BenchmarkRunStatus;
 use warpforge_operator_api::data::S3;
 use warpforge_parity::bundle::{REPORT_HTML, REPORT_JSON};
@@ -23,8 +24,9 @@ Examples:
   warpforge report nightly-28711 --out reports/ --endpoint http://localhost:9000
 
 Credentials are taken from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. The
-report is held against the digest in the run's status, and the page drawn from it. The whole bundle
-comes with `warpforge bundle pull`. The exit code is the run's verdict.";
+report is held against the digest in the run's status, and the page drawn from it; a suite's is
+benchmark.json, and its figures are printed. The whole bundle comes with `warpforge bundle pull`.
+The exit code is the run's verdict.";
 
 /// Bring a finished run's report from the object store
 #[derive(Debug, clap::Args)]
@@ -33,7 +35,7 @@ pub struct Args {
     #[arg(value_name = "RUN")]
     run: String,
 
-    /// The folder for report.json and report.html [default: one named after the run]
+    /// The folder for what is brought [default: one named after the run]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -61,6 +63,10 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
                 .into());
         };
         let report = stored(&status)?;
+        if report.of_suite && args.open {
+            let help = "leave out --open: its figures are printed";
+            return Err(Misuse::new("a suite's results have no page to open", help).into());
+        }
         let endpoint = args.endpoint.as_deref().map(address).transpose()?;
         let settings = Settings {
             endpoint: endpoint.or_else(|| report.store.endpoint.clone()),
@@ -75,7 +81,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
         let folder = context.environment.folder().join(folder);
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("{} cannot be made", folder.display()))?;
-        let to = folder.join(REPORT_JSON);
+        let to = folder.join(if report.of_suite { RESULTS } else { REPORT_JSON });
         let brought = store.fetch(&report.key, &to, &mut |_| ()).await;
         if brought.map_err(|error| explain(&error))?.sha256 != report.sha256 {
             std::fs::remove_file(&to)?;
@@ -83,19 +89,18 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
             let help = "look into who writes to the bucket";
             return Err(Misuse::new(message, help).ending(Exit::Inconclusive).into());
         }
-        // The page is drawn here, from what was checked: a stored one nobody vouches for.
-        let text = std::fs::read(&to)?;
-        let read: Report = serde_json::from_slice(&text)
-            .with_context(|| format!("{} is of another version", to.display()))?;
-        let page = folder.join(REPORT_HTML);
-        std::fs::write(&page, html(&read))
-            .with_context(|| format!("{} cannot be written", page.display()))?;
         for line in lines {
             ui.note(&format!("{}: {line}", args.run))?;
         }
-        writeln!(ui.out(), "{}", page.display())?;
-        if args.open {
-            open(&page)?;
+        if report.of_suite {
+            super::benchmark::show_file(&to, ui)?;
+            writeln!(ui.out(), "{}", to.display())?;
+        } else {
+            let page = draw(&to, &folder)?;
+            writeln!(ui.out(), "{}", page.display())?;
+            if args.open {
+                open(&page)?;
+            }
         }
         Ok(super::submit::exit(code))
     })
@@ -106,10 +111,14 @@ struct Stored<'a> {
     store: &'a S3,
     key: String,
     sha256: &'a str,
+    /// What a suite's benchmarks measured, and no comparison of passes.
+    of_suite: bool,
 }
 
 fn stored(status: &BenchmarkRunStatus) -> Result<Stored<'_>, Misuse> {
-    let artifacts = status.resolved.as_ref().and_then(|resolved| resolved.artifacts.as_ref());
+    let resolved = status.resolved.as_ref();
+    let artifacts = resolved.and_then(|resolved| resolved.artifacts.as_ref());
+    let of_suite = resolved.is_some_and(|resolved| resolved.suite.is_some());
     let (Some(report), Some(artifacts)) = (&status.report, artifacts) else {
         let help = "say where with artifacts.s3 in the run or its profile";
         return Err(Misuse::new("the run stored no report", help).ending(Exit::Skipped));
@@ -119,7 +128,18 @@ fn stored(status: &BenchmarkRunStatus) -> Result<Stored<'_>, Misuse> {
         let help = "bring it with a client of the object store";
         Misuse::new(format!("the report is elsewhere: {}", report.uri), help)
     })?;
-    Ok(Stored { store: &artifacts.s3, key, sha256: &report.sha256 })
+    Ok(Stored { store: &artifacts.s3, key, sha256: &report.sha256, of_suite })
+}
+
+/// Draws the page from what was checked: a stored one nobody vouches for.
+fn draw(report: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
+    let text = std::fs::read(report)?;
+    let read: Report = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is of another version", report.display()))?;
+    let page = folder.join(REPORT_HTML);
+    std::fs::write(&page, html(&read))
+        .with_context(|| format!("{} cannot be written", page.display()))?;
+    Ok(page)
 }
 
 fn open(page: &Path) -> anyhow::Result<()> {

@@ -1,24 +1,22 @@
 //! `warpforge stress`: a part of the machine under load, its results checked all the while.
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use indicatif::ProgressBar;
 use warpforge_bench::drive;
 use warpforge_bench::load::LOADS;
 use warpforge_bench::model::{Component, Params};
-use warpforge_bench::monitor::{self, Handle, Monitor};
+use warpforge_bench::monitor::Handle;
 use warpforge_bench::registry::{Selection, choose};
 use warpforge_bench::stress::{StressRun, Tally, drive as put_under_load};
 use warpforge_bench::suite::{self, Stop, Unwatched, Watch};
 use warpforge_bench::system::snapshot;
-use warpforge_parity::bundle::write_beside;
 use warpforge_parity::judge::grouped;
 use warpforge_parity::verdict::{Short, Verdict};
 
 use super::benchmark::{bad_param, param, seconds, seen};
+use super::monitor::{self, Watching};
 use crate::exit::Exit;
 use crate::failure::Misuse;
 use crate::interrupt;
@@ -53,20 +51,8 @@ pub struct Args {
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = param)]
     params: Vec<(String, String)>,
 
-    /// Watch the machine's load, power and temperature meanwhile
-    #[arg(long)]
-    monitor: bool,
-
-    /// How often the monitor looks
-    #[arg(
-        long, value_name = "SECONDS", default_value = "1.0", value_parser = seconds,
-        requires = "monitor"
-    )]
-    monitor_interval: Duration,
-
-    /// Write all that the monitor saw to PATH
-    #[arg(long, value_name = "PATH", requires = "monitor")]
-    monitor_output: Option<PathBuf>,
+    #[command(flatten)]
+    monitor: monitor::Args,
 
     /// Print JSON (`warpforge schema stress` describes it)
     #[arg(long)]
@@ -76,20 +62,11 @@ pub struct Args {
 pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
     let params = params(args)?;
     let stop = interrupt::stop()?;
-    if let Some(path) = &args.monitor_output {
-        // A file that cannot be written is found before the load begins.
-        write(path, "[]\n")?;
-    }
-    let start = |()| Monitor::start(monitor::Options::every(args.monitor_interval));
-    let monitor = args.monitor.then_some(()).map(start);
-    let ran = drive(args, &params, &stop, monitor.as_ref().map(Monitor::handle), ui);
+    let watching = args.monitor.start()?;
+    let handle = watching.as_ref().map(|watching| watching.monitor.handle());
+    let ran = drive(args, &params, &stop, handle, ui);
     // Whatever came of it, what was seen is kept.
-    if let Some(monitor) = monitor {
-        let timeline = monitor.stop();
-        if let Some(path) = &args.monitor_output {
-            write(path, &timeline.json())?;
-        }
-    }
+    watching.map(Watching::finish).transpose()?;
     let ran = ran?;
     if args.json {
         ui.json(&ran)?
@@ -106,13 +83,6 @@ fn params(args: &Args) -> anyhow::Result<Params> {
     drive::configure(&mut chosen, &args.params).map_err(|error| bad_param(&error))?;
     let spec = chosen.into_iter().find_map(|chosen| chosen.spec);
     Ok(spec.map(|spec| spec.params).unwrap_or_default())
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    write_beside(path, text.as_bytes()).with_context(|| {
-        let message = format!("cannot write {}", path.display());
-        Misuse::new(message, "choose another with --monitor-output")
-    })
 }
 
 fn drive(

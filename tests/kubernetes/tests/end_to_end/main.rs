@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         trial("a_demo_passes_and_a_second_run_reuses_its_golden", story::demo),
         trial("a_program_that_computes_something_else_fails", story::mutated),
         trial("golden_runs_on_two_workers", story::two_ranks),
+        trial("a_suite_measures_two_nodes", story::suite),
         trial("a_schedules_job_ends_with_the_verdict", story::schedule),
         trial("helm_tests_the_release", story::helm_test),
         trial("a_run_gets_nothing_that_its_profile_does_not_allow", security::requests),

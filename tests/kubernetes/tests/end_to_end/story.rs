@@ -92,6 +92,47 @@ pub async fn mutated(world: &'static World) -> Result<(), Error> {
     Ok(())
 }
 
+/// The sample of a suite, shorter: two workers, so that its network is that between two nodes.
+pub async fn suite(world: &'static World) -> Result<(), Error> {
+    let text = fs::read_to_string(root().join("manifests/samples/node-check.yaml")).unwrap();
+    let mut sample: Value = serde_saphyr::from_str(&text).unwrap();
+    let changes = json!({ "spec": {
+        "suite": {
+            "benchmarks": ["disk_io", "net_bandwidth", "net_latency"],
+            "durationSeconds": 2,
+            "parameters": { "size_mib": "16", "cases": "random-read-32" },
+        },
+        "workers": [{ "name": "cpu", "replicas": 2, "vendor": "Cpu" }],
+    }});
+    merge(&mut sample, changes);
+    world.apply(RUNS, &sample).await?;
+    let status = world.complete(RUNS, "node-check").await?;
+    let message = &status.message;
+    assert_eq!(
+        (status.correctness, &*status.reason),
+        (Some(Verdict::Pass), "Measured"),
+        "{message}"
+    );
+    assert_eq!(status.condition(ConditionType::Validated).unwrap().reason, "Measured");
+    assert!(status.condition(ConditionType::GoldenReady).is_none());
+    let results = status.results.as_ref().unwrap();
+    let told: Vec<_> = results.benchmarks.iter().map(|figure| figure.name.as_str()).collect();
+    assert_eq!(told, ["disk_io", "net_bandwidth", "net_latency"]);
+
+    // Steady or not, as busy as this machine is; people read the figures either way.
+    let code = status.exit_code.unwrap();
+    assert!([0, 3].contains(&code), "{message}");
+    let shown = world.warpforge(&["get", "node-check"], 0);
+    assert!(shown.contains("suite micro") && shown.contains("Gbit/s"), "{shown}");
+    let shown = world.warpforge(&["report", "node-check"], code);
+    assert!(shown.contains("micro/disk_io") && shown.contains("benchmark.json"), "{shown}");
+    let file = shown.lines().last().unwrap_or_default();
+    let stored: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    let peer = stored["benchmarks"][1]["spec"]["params"]["peer"].as_str().unwrap();
+    assert!(peer.contains("-1.wf-node-check-peers-"), "the other end is the second worker: {peer}");
+    Ok(())
+}
+
 /// Two workers, on two nodes, compute one golden.
 pub async fn two_ranks(world: &'static World) -> Result<(), Error> {
     let spec = json!({

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 /// Additions in the loop's body: enough for the loop's own instructions to hide behind them.
 const BODY: u64 = 100;
-/// About twenty microseconds: long against reading the time, short against a change of frequency.
-const TURNS: u64 = 600;
+/// About ten microseconds: long against reading the time, short against a change of frequency.
+const TURNS: u64 = 300;
 
 /// The frequency of this core at this moment, in cycles a second.
 pub fn hertz() -> f64 {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::measure::{Figure, Samples};
-use crate::model::BenchmarkMetric;
+use crate::model::{BenchmarkMetric, PERCENTILE};
 
 /// Every power of two is cut into so many equal parts, which keeps a reading within 0.8 %.
 const PARTS: usize = 1 << PART_BITS;
@@ -11,9 +11,8 @@ const PART_BITS: u32 = 6;
 /// Up to 2⁴⁰ ns, some eighteen minutes; what lasts longer counts as that.
 const BUCKETS: usize = (40 - PART_BITS as usize + 1) * PARTS;
 
-/// The percentiles that are told: the figure's name, and the share of operations below it.
-const PERCENTILES: &[(&str, f64)] =
-    &[("latency_p50", 0.5), ("latency_p99", 0.99), ("latency_p999", 0.999)];
+/// The percentiles that are told, and the share of operations below them.
+const PERCENTILES: &[(&str, f64)] = &[("p50", 0.5), ("p99", 0.99), ("p999", 0.999)];
 /// So many operations beyond a percentile make it a sample.
 const BEYOND: f64 = 10.0;
 
@@ -82,7 +81,8 @@ pub(super) fn percentiles(
 ) -> Vec<BenchmarkMetric> {
     let figures = PERCENTILES.iter().filter_map(|(name, share)| {
         let samples = samples(blocks, *share)?;
-        Some(tagged(Figure::lower(name, "us")).of(&samples))
+        let figure = Figure::lower("latency", "us").tag(PERCENTILE, *name);
+        Some(tagged(figure).of(&samples))
     });
     figures.collect()
 }
@@ -141,15 +141,16 @@ mod tests {
     fn a_percentile_needs_operations_beyond_it() {
         let names = |blocks: &[Histogram]| {
             let metrics = percentiles(blocks, |figure| figure.tag("depth", "1"));
-            metrics.into_iter().map(|metric| (metric.name, metric.samples)).collect::<Vec<_>>()
+            let told = |metric: BenchmarkMetric| (metric.tags[PERCENTILE].clone(), metric.samples);
+            metrics.into_iter().map(told).collect::<Vec<_>>()
         };
         let told = |name: &str, samples| (name.to_owned(), samples);
         assert_eq!(names(&[]), []);
         // Two hundred tell the 99th percentile but not the 99.9th.
         let few = names(&[counted(0..100), counted(0..100)]);
-        assert_eq!(few, [told("latency_p50", 2), told("latency_p99", 1)]);
+        assert_eq!(few, [told("p50", 2), told("p99", 1)]);
         let many: Vec<_> = (0..40).map(|_| counted(0..500)).collect();
-        let wanted = [told("latency_p50", 40), told("latency_p99", 20), told("latency_p999", 2)];
+        let wanted = [told("p50", 40), told("p99", 20), told("p999", 2)];
         assert_eq!(names(&many), wanted);
     }
 

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use warpforge_bench::compare::{Change, Compared, Comparison, THRESHOLD, compare, same_machine};
+use warpforge_bench::compare::{
+    Change, Compared, Comparison, Refused, THRESHOLD, compare, same_machine,
+};
 use warpforge_parity::verdict::Verdict;
 
 use super::{read, show};
@@ -67,8 +69,18 @@ fn percent(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     if !args.different_machines {
-        let help = "with --different-machines they are compared all the same";
-        same_machine(&before, &after).map_err(|refused| Misuse::new(refused.to_string(), help))?;
+        same_machine(&before, &after).map_err(|refused| {
+            let help = match refused {
+                Refused::Machines { .. } => {
+                    "with --different-machines they are compared all the same"
+                }
+                Refused::NoMachine { .. } => {
+                    "measure it again with this version, or say with --different-machines that it \
+                     does not matter"
+                }
+            };
+            Misuse::new(refused.to_string(), help)
+        })?;
     }
     let comparison = compare(&before, &after, args.threshold / 100.0);
     let verdict = comparison.verdict(args.fail_on_regression);

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use indicatif::ProgressBar;
 use warpforge_bench::drive::{self, BURN_IN, BadParam, HARDWARE, Observer, Options, suite_run};
 use warpforge_bench::model::{BenchmarkId, BenchmarkRunResult, BenchmarkSuiteRun, Component};
-use warpforge_bench::monitor::{self, Handle, Monitor, Summary};
+use warpforge_bench::monitor::{Handle, Summary};
 use warpforge_bench::registry::{Chosen, Selection, choose};
 use warpforge_bench::score::{MACHINE, score};
 use warpforge_bench::suite::Watch;
@@ -18,7 +18,10 @@ use warpforge_bench::system::snapshot;
 use warpforge_parity::bundle::write_beside;
 use warpforge_parity::verdict::Short;
 
+use super::super::Context;
+use super::super::monitor::{self, Watching};
 use super::{component, read, show, suggestion, unknown};
+use crate::events::Events;
 use crate::exit::Exit;
 use crate::failure::Misuse;
 use crate::interrupt;
@@ -55,6 +58,10 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     duration: Option<Duration>,
 
+    /// How long all of it may take: what runs then ends, as with Ctrl-C, and nothing more begins
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+
     /// How long each figure is warmed up before samples count [default: 0.5]
     #[arg(long, value_name = "SECONDS", value_parser = seconds_or_none)]
     burnin_seconds: Option<Duration>,
@@ -83,20 +90,8 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// Watch the machine's load, power and temperature meanwhile
-    #[arg(long)]
-    monitor: bool,
-
-    /// How often the monitor looks
-    #[arg(
-        long, value_name = "SECONDS", default_value = "1.0", value_parser = seconds,
-        requires = "monitor"
-    )]
-    monitor_interval: Duration,
-
-    /// Write all that the monitor saw to PATH
-    #[arg(long, value_name = "PATH", requires = "monitor")]
-    monitor_output: Option<PathBuf>,
+    #[command(flatten)]
+    monitor: monitor::Args,
 
     /// Run all at once, not one after another: they disturb each other, which may be the point
     #[arg(long)]
@@ -130,7 +125,7 @@ pub fn param(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Exit> {
     let selection = Selection {
         suite: args.suite.clone(),
         benchmarks: args.benchmark.clone(),
@@ -146,7 +141,7 @@ pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
     }
     let wanted = chosen.iter().map(|chosen| chosen.id.clone()).collect();
     let mut session = Session::open(args, selection, wanted)?;
-    session.measure(&chosen, &options, ui)?;
+    session.measure(&chosen, &options, args.timeout, context.events, ui)?;
     let mut done = session.so_far();
     if let Some(reference) = reference {
         done.score = score(&done, &reference);
@@ -194,8 +189,7 @@ struct Session {
     results: Vec<BenchmarkRunResult>,
     metadata: BTreeMap<String, String>,
     export: Option<PathBuf>,
-    monitor: Option<Monitor>,
-    timeline: Option<PathBuf>,
+    watching: Option<Watching>,
     seen: Option<Summary>,
     json: bool,
 }
@@ -212,15 +206,13 @@ impl Session {
             wanted,
             results: Vec::new(),
             export,
-            monitor: None,
-            timeline: args.monitor_output.clone(),
+            watching: None,
             seen: None,
             json: args.json,
         };
         // A file that cannot be written is found before anything is measured.
         session.save(&session.so_far())?;
-        let start = |()| Monitor::start(monitor::Options::every(args.monitor_interval));
-        Ok(Self { monitor: args.monitor.then_some(()).map(start), ..session })
+        Ok(Self { watching: args.monitor.start()?, ..session })
     }
 
     fn so_far(&self) -> BenchmarkSuiteRun {
@@ -240,46 +232,59 @@ impl Session {
     }
 
     /// Runs everything; results are shown and kept as they come.
-    fn measure(&mut self, chosen: &[Chosen], options: &Options, ui: &mut Ui) -> anyhow::Result<()> {
+    fn measure(
+        &mut self,
+        chosen: &[Chosen],
+        options: &Options,
+        timeout: Option<Duration>,
+        events: &Events,
+        ui: &mut Ui,
+    ) -> anyhow::Result<()> {
         let stop = interrupt::stop()?;
+        if let Some(timeout) = timeout {
+            let stop = stop.clone();
+            // Nobody waits for it: if all is done before, the process ends.
+            thread::spawn(move || {
+                thread::sleep(timeout);
+                stop.set();
+            });
+        }
         let system = snapshot();
         self.metadata.insert(HARDWARE.to_owned(), system.hardware_class());
-        let (sender, events) = mpsc::channel();
-        let teller = Teller { sender, handle: self.monitor.as_ref().map(Monitor::handle) };
+        let (sender, told) = mpsc::channel();
+        let handle = self.watching.as_ref().map(|watching| watching.monitor.handle());
+        let teller = Teller { sender, handle };
         let shown = thread::scope(|scope| {
             // The teller goes with it: when it is done, there is nothing more to receive.
             let work = scope.spawn(|| {
                 let teller = teller;
                 drive::run(chosen, options, &system, &stop, &teller);
             });
-            let shown = self.follow(&events, ui);
+            let shown = self.follow(&told, events, ui);
             if shown.is_err() {
                 stop.set();
             }
             work.join().map_err(|_| anyhow::anyhow!("the benchmarks' thread ended"))?;
             shown
         });
-        if let Some(monitor) = self.monitor.take() {
-            let timeline = monitor.stop();
-            if let Some(path) = &self.timeline {
-                timeline.write(path).with_context(|| {
-                    let message = format!("cannot write {}", path.display());
-                    Misuse::new(message, "choose another with --monitor-output")
-                })?;
-            }
-            self.seen = Some(timeline.summary);
-        }
+        self.seen = self.watching.take().map(Watching::finish).transpose()?;
         shown
     }
 
-    fn follow(&mut self, events: &Receiver<Event>, ui: &mut Ui) -> anyhow::Result<()> {
+    fn follow(
+        &mut self,
+        told: &Receiver<Event>,
+        events: &Events,
+        ui: &mut Ui,
+    ) -> anyhow::Result<()> {
         let bar =
             if ui.shows_progress() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
         bar.enable_steady_tick(Duration::from_millis(120));
         let mut running = String::new();
-        for event in events {
+        for event in told {
             match event {
                 Event::Began(id) => {
+                    events.suite(self.results.len(), self.wanted.len());
                     running = id.to_string();
                     bar.set_message(running.clone());
                 }

@@ -63,6 +63,12 @@ pub fn seen(summary: &Summary) -> String {
         parts.push(format!("GPU {}{power}", gpu.index));
     }
     parts.push(format!("own load {:.2} % of a core", summary.overhead_percent));
-    parts.extend(summary.missing.iter().map(|missing| format!("not watched: {missing}")));
-    parts.join(", ")
+    let line = parts.join(", ");
+    // The whole of why is in the file; here only what.
+    let missing: Vec<_> =
+        summary.missing.iter().map(|text| text.split(": ").next().unwrap_or(text)).collect();
+    match missing.as_slice() {
+        [] => line,
+        missing => format!("{line}; not watched: {}", missing.join(", ")),
+    }
 }

@@ -10,11 +10,11 @@ use crate::suite::Unable;
 use crate::suites::micro::frequency;
 use crate::suites::micro::threads::{Scope, together};
 
-/// So long the kernel runs between two looks at the clock's frequency. Processors that change it
-/// for wide vectors take about as long to change it back, so the look sees the kernel's own.
-const STRETCH: Duration = Duration::from_micros(500);
-/// The processor's limit is looked for in so many stretches of a tenth of that, as shorter ones
-/// are disturbed less often.
+/// So long the kernel runs between two looks at the clock's frequency. Wide vectors lower it, and
+/// after longer stretches it has begun to rise while it is looked at: it would be another than the
+/// kernel's own.
+const STRETCH: Duration = Duration::from_micros(50);
+/// The processor's limit is looked for in so many stretches.
 const TRIALS: usize = 400;
 
 /// A kernel with what was found about it on this processor.
@@ -50,13 +50,12 @@ impl Tuned {
 
     fn find(kernel: Ready, state: &mut State) -> Self {
         let iterations = repetitions(STRETCH, |count| timed(kernel, count, state));
-        let short = (iterations / 10).max(1);
         let mut before = frequency::hertz();
         let mut trials = Vec::with_capacity(TRIALS);
         for _ in 0..TRIALS {
-            let took = timed(kernel, short, state).as_secs_f64();
+            let took = timed(kernel, iterations, state).as_secs_f64();
             let after = frequency::hertz();
-            trials.push((short * kernel.instructions) as f64 / took / before.max(after));
+            trials.push((iterations * kernel.instructions) as f64 / took / before.max(after));
             before = after;
         }
         // Whatever disturbs the kernel makes it look slower; what disturbs the clock on both

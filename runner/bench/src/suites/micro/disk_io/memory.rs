@@ -1,11 +1,12 @@
-//! Memory that devices read and write: on pages of its own, huge ones where the system has them,
-//! as a request of many scattered pages is cut into several.
+//! Memory that devices read and write: on pages of its own, and where it is more than a page on
+//! huge ones, if the system has them. A request of many scattered pages is cut into several.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
 
 use memmap2::{Advice, MmapMut};
 
+const PAGE: usize = 4 << 10;
 const HUGE: usize = 2 << 20;
 
 pub(super) struct Memory {
@@ -16,8 +17,9 @@ pub(super) struct Memory {
 
 impl Memory {
     pub fn new(length: usize) -> io::Result<Self> {
-        let align = if length >= HUGE { HUGE } else { 1 };
-        let map = MmapMut::map_anon(length + align - 1)?;
+        let align = if length > PAGE { HUGE } else { PAGE };
+        // To the end of its last page, as only whole ones are huge.
+        let map = MmapMut::map_anon(length.next_multiple_of(align) + align - 1)?;
         let skipped = map.as_ptr().align_offset(align);
         // Without huge pages it is a little slower, and nothing else.
         let _ = map.advise(Advice::HugePage);
@@ -45,7 +47,7 @@ mod tests {
 
     #[test]
     fn it_begins_on_a_page() {
-        for (length, align) in [(4096, 4096), (1 << 20, 4096), (3 << 20, HUGE)] {
+        for (length, align) in [(4096, PAGE), (1 << 20, HUGE), (3 << 20, HUGE)] {
             let mut memory = Memory::new(length).unwrap();
             memory.fill(1);
             assert_eq!((memory.len(), memory.as_ptr() as usize % align), (length, 0));

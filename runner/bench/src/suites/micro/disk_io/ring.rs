@@ -1,5 +1,4 @@
-//! `io_uring`: operations are put into memory that the kernel reads, and one call submits them and
-//! waits for others.
+//! `io_uring`: operations are put into memory that the kernel reads, and it answers the same way.
 
 #![expect(unsafe_code, reason = "the kernel reads and writes buffers it is told by address")]
 
@@ -43,15 +42,21 @@ impl Ring {
     }
 }
 
-/// A ring that can read and write; with one issuer and completions at its call where the kernel
-/// knows that, which spares interruptions.
+/// A ring that can read and write.
 fn usable(depth: u32) -> Option<IoUring> {
-    let lean = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(depth);
-    let ring = lean.or_else(|_| IoUring::new(depth)).ok()?;
+    let ring = IoUring::new(depth).ok()?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe).ok()?;
     let known = [opcode::Read::CODE, opcode::Write::CODE].map(|code| probe.is_supported(code));
     known.iter().all(|known| *known).then_some(ring)
+}
+
+/// A signal may end a call before anything came of it; the next one takes up what it left.
+fn or_interrupted(called: io::Result<usize>) -> io::Result<()> {
+    match called {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
 }
 
 impl Queue for Ring {
@@ -76,13 +81,17 @@ impl Queue for Ring {
         // finished, `busy` keeps everybody else away from it.
         unsafe { self.kernel.submission().push(&entry) }.map_err(io::Error::other)?;
         self.busy[place] = true;
+        // Of several, each goes to the device at once: it works while the next is made ready. A
+        // single one is submitted by the call that waits for it.
+        if self.busy.len() > 1 {
+            or_interrupted(self.kernel.submit())?;
+        }
         Ok(())
     }
 
     fn wait(&mut self, done: &mut Vec<usize>) -> io::Result<()> {
-        match self.kernel.submit_and_wait(1) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            submitted => drop(submitted?),
+        if self.kernel.completion().is_empty() {
+            or_interrupted(self.kernel.submit_and_wait(1))?;
         }
         for completion in self.kernel.completion() {
             let place = completion.user_data() as usize;
@@ -100,8 +109,7 @@ impl Queue for Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         while self.busy.contains(&true) {
-            if self.kernel.submit_and_wait(1).is_err_and(|e| e.kind() != io::ErrorKind::Interrupted)
-            {
+            if or_interrupted(self.kernel.submit_and_wait(1)).is_err() {
                 // The kernel may still write there, so it is never given to anybody else.
                 std::mem::forget(self.memory.take());
                 return;

@@ -39,10 +39,16 @@ fn every_case_has_a_rate_and_latencies() {
                 assert_eq!((access.as_str(), metric.unit.as_str()), ("sequential", "MB/s"))
             }
             "iops" => assert_eq!((access.as_str(), metric.unit.as_str()), ("random", "IOPS")),
-            latency => assert!(latency.starts_with("latency_p") && !metric.higher_is_better),
+            latency => assert!(latency == "latency" && !metric.higher_is_better),
         }
     }
-    assert!(found.iter().filter(|metric| metric.name == "latency_p50").count() == 8);
+    assert!(
+        found
+            .iter()
+            .filter(|metric| metric.tags.get("percentile").is_some_and(|p| p == "p50"))
+            .count()
+            == 8
+    );
     assert_eq!(fs::read_dir(kept.path()).unwrap().count(), 0);
 }
 
