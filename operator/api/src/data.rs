@@ -82,16 +82,17 @@ pub struct Suite {
     /// Only these of its benchmarks, in this order. Left out: its defaults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = bounds::WORD)))]
-    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub benchmarks: Vec<String>,
     /// Only what exercises these. Left out, and no benchmarks named: what a worker of its vendor
     /// has, so Cpu workers leave out gpu.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 6), extend("x-kubernetes-list-type" = "set"))]
     pub components: Vec<Component>,
-    /// How long each benchmark measures, in place of its own time.
+    /// How long each benchmark measures, in place of its own time. A session with the network's
+    /// other end lasts no longer than an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 86_400))]
+    #[schemars(range(min = 1, max = 3_000))]
     pub duration_seconds: Option<i32>,
     /// Parameters of the benchmarks that have them, such as `size_mib: "256"`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -12,7 +12,7 @@ use crate::request::{Passes, Step};
 
 pub(crate) async fn follow(worker: &Worker, passes: &Passes) -> Result<Termination, Failure> {
     let joined = Follower::join(&worker.ranks, worker.hello(), worker.patience()).await?;
-    let over = over();
+    let over = finished();
     let Some(mut leader) = joined else { return Ok(over) };
     let folder = worker.options.work.join("golden");
     let arguments = worker.golden_arguments(passes, &folder, Step::Golden)?;
@@ -30,6 +30,6 @@ pub(crate) async fn follow(worker: &Worker, passes: &Passes) -> Result<Terminati
 }
 
 /// The end of a worker beside the leader, whose part is done.
-pub fn over() -> Termination {
+pub fn finished() -> Termination {
     Termination::failure(0, Reason::Finished, "the leader has the result")
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use warpforge_operator_api::contract::RunnerSpec;
 
 pub use follower::Follower;
-pub use leader::{Leader, listen};
+pub use leader::Leader;
 
 /// How often a connection shows that it lives.
 const BEAT: Duration = Duration::from_secs(5);

@@ -15,7 +15,7 @@ use warpforge_operator_api::workers::Vendor;
 pub use arguments::{Files, Step, arguments, golden_of_rank};
 pub use golden::Golden;
 pub use source::Source;
-pub use suite::{Suite, other_end};
+pub use suite::{Suite, second_worker};
 
 /// A request that cannot be carried out, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

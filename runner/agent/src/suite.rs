@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::{Instant, sleep, timeout};
 use warpforge_bench::drive::HARDWARE;
 use warpforge_bench::model::{BenchmarkRunResult, BenchmarkSuiteRun, RESULTS, VERSION};
 use warpforge_operator_api::contract::{Rank, Results, Termination};
@@ -18,52 +19,50 @@ use warpforge_parity::bundle::TIMELINE;
 use crate::agent::Worker;
 use crate::beside::beside;
 use crate::ending::Failure;
-use crate::follow::over;
+use crate::follow::finished;
 use crate::outcome;
-use crate::rendezvous::{Follower, Leader, listen};
-use crate::request::{Suite, other_end};
+use crate::rendezvous::{Follower, Leader};
+use crate::request::{Suite, second_worker};
 
 /// How long the other end may take until it listens.
 const LISTENING: Duration = Duration::from_secs(30);
+const ATTEMPT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Characters of a machine's class, as a status has them.
 const CLASS: usize = 63;
 
 /// The first worker's part.
 pub(crate) async fn measure(worker: &Worker, suite: &Suite) -> Result<Termination, Failure> {
-    let Some(other) = other_end(&worker.ranks) else {
-        return run(worker, suite, None).await;
+    let Some(second) = second_worker(&worker.ranks) else {
+        let code = run(worker, suite, None).await?;
+        return conclude(worker, code).await;
     };
     let mut peers = Leader::gather(&worker.ranks, worker.hello(), worker.patience()).await?;
     peers.go();
     let port = worker.shared_port()?;
     let work = async {
-        reach(other, port).await?;
-        run(worker, suite, Some(&format!("{}:{port}", other.host))).await
+        reach(second, port).await?;
+        run(worker, suite, Some(&format!("{}:{port}", second.host))).await
     };
-    let ended = beside(Box::pin(work), peers.lost()).await?;
+    let code = beside(Box::pin(work), peers.lost()).await?;
+    // The other end is not needed for the rest, and its loss no reason to lose what was measured.
     peers.end().await;
-    Ok(ended)
+    conclude(worker, code).await
 }
 
 /// The other end's part: to serve until the leader says that it is over.
 pub(crate) async fn serve(worker: &Worker) -> Result<Termination, Failure> {
     let joined = Follower::join(&worker.ranks, worker.hello(), worker.patience()).await?;
-    let Some(mut leader) = joined else { return Ok(over()) };
-    let host = &worker.own.host;
-    let free = listen(host, worker.shared_port()?).await;
-    let address = free.and_then(|free| free.local_addr()).map_err(|error| {
-        let message = format!("{host} cannot be listened on: {error}");
-        Failure::new(Reason::InternalError, message)
-    });
+    let Some(mut leader) = joined else { return Ok(finished()) };
+    let address = SocketAddr::new(any(&worker.own.host), worker.shared_port()?);
     let serving = async {
-        let arguments = Suite::other_end(&address?.to_string());
+        let arguments = Suite::server_arguments(address);
         // A server that ends by itself has failed, whatever it says.
         Err(worker.starter.run(&arguments, Stage::Suite).await?.failure())
     };
     let ended = tokio::select! {
         ended = serving => ended,
-        ended = leader.over() => ended.map(|()| over()),
+        ended = leader.over() => ended.map(|()| finished()),
     };
     if let Err(failure) = &ended
         && failure.reason != Reason::PeerLost
@@ -73,20 +72,36 @@ pub(crate) async fn serve(worker: &Worker) -> Result<Termination, Failure> {
     ended
 }
 
+/// The own address where it is known as such, else all, of the kind that this machine has.
+fn any(host: &str) -> IpAddr {
+    let both = || {
+        // Bound and not listened on: nobody is to take it for the server.
+        let bound =
+            TcpSocket::new_v6().and_then(|socket| socket.bind((Ipv6Addr::UNSPECIFIED, 0).into()));
+        if bound.is_ok() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
+    };
+    host.parse().unwrap_or_else(|_| both())
+}
+
 /// Waits until the other end listens.
-async fn reach(other: &Rank, port: u16) -> Result<(), Failure> {
+async fn reach(second: &Rank, port: u16) -> Result<(), Failure> {
     let until = Instant::now() + LISTENING;
-    while let Err(error) = TcpStream::connect((other.host.as_str(), port)).await {
+    loop {
+        let why = match timeout(ATTEMPT, TcpStream::connect((second.host.as_str(), port))).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it does not answer".to_owned(),
+        };
         if Instant::now() >= until {
-            let message = format!("no network benchmark's end at {}:{port}: {error}", other.host);
+            let message = format!("no network benchmark's end at {}:{port}: {why}", second.host);
             return Err(Failure::new(Reason::PeerLost, message));
         }
         sleep(PAUSE).await;
     }
-    Ok(())
 }
 
-async fn run(worker: &Worker, suite: &Suite, peer: Option<&str>) -> Result<Termination, Failure> {
+/// Has the child measure, and returns the exit code of its verdict.
+async fn run(worker: &Worker, suite: &Suite, peer: Option<&str>) -> Result<i32, Failure> {
     let folder = worker.bundle_folder();
     fs::create_dir_all(&folder).map_err(|error| {
         let message = format!("{} cannot be made: {error}", folder.display());
@@ -97,8 +112,12 @@ async fn run(worker: &Worker, suite: &Suite, peer: Option<&str>) -> Result<Termi
     let arguments = suite.arguments((&files.0, &files.1), limit, vendor, peer);
     let ended = worker.starter.run(&arguments, Stage::Suite).await?;
     let judged = ended.code().filter(|code| Verdict::of_exit_code(*code).is_some());
-    let Some(code) = judged.filter(|_| !ended.told_failure()) else { return Err(ended.failure()) };
-    let mut message = message(&read(&files.0)?, code);
+    judged.filter(|_| !ended.told_failure()).ok_or_else(|| ended.failure())
+}
+
+/// Stores what the child left, and makes the last message of it.
+async fn conclude(worker: &Worker, code: i32) -> Result<Termination, Failure> {
+    let mut message = message(&read(&worker.bundle_folder().join(RESULTS))?, code);
     message.report = worker.store_bundle(RESULTS).await?;
     Ok(message)
 }
@@ -127,21 +146,23 @@ fn message(run: &BenchmarkSuiteRun, code: i32) -> Termination {
         Verdict::Fail => "BenchmarkFailed",
         Verdict::Invalid => "NothingMeasured",
     };
+    let unsteady = run.benchmarks.iter().any(is_unsteady);
     Termination {
         exit_code: Some(code),
-        performance: Some(outcome::verdict(run.verdict)),
+        performance: Some(if unsteady { Verdict::Inconclusive } else { Verdict::Pass }),
         results: Some(results(run)),
         ..Termination::verdict(correctness, reason, &summary(run))
     }
 }
 
-/// Whether a benchmark ran and its results are right. Figures that are not steady are a matter of
-/// performance.
+/// Whether a benchmark ran and its results are right.
 fn correctness(result: &BenchmarkRunResult) -> Verdict {
-    match outcome::verdict(result.verdict) {
-        Verdict::Inconclusive if result.error_message.is_none() => Verdict::Pass,
-        verdict => verdict,
-    }
+    if is_unsteady(result) { Verdict::Pass } else { outcome::verdict(result.verdict) }
+}
+
+/// Whether it ran to its end, and its samples say too little: a matter of performance.
+fn is_unsteady(result: &BenchmarkRunResult) -> bool {
+    outcome::verdict(result.verdict) == Verdict::Inconclusive && result.error_message.is_none()
 }
 
 /// `6 of 7 benchmarks passed; disk_io Inconclusive: …`.
@@ -172,10 +193,81 @@ fn results(run: &BenchmarkSuiteRun) -> Results {
     let class = run.metadata.get(HARDWARE).map_or("", String::as_str);
     let mut results =
         Results { hardware: class.chars().take(CLASS).collect(), ..Results::default() };
-    for result in &run.benchmarks {
+    // What was cut off or is wrong is no figure of this machine.
+    let right = |result: &&BenchmarkRunResult| correctness(result) == Verdict::Pass;
+    for result in run.benchmarks.iter().filter(right) {
         if let Some((metric, figure)) = result.headline() {
             results.benchmark(&result.spec.id.name, &metric, figure.value, &figure.unit);
         }
     }
     results
+}
+
+#[cfg(test)]
+mod tests {
+    use Verdict as V;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A run of benchmarks that ended so: verdict, reason, and whether that is an error's.
+    fn ran(benchmarks: &[(&str, &str, bool)]) -> BenchmarkSuiteRun {
+        let one = |(number, (verdict, reason, error)): (usize, &(&str, &str, bool))| {
+            let metric = json!({
+                "name": "rate", "value": 2.5, "unit": "GB/s", "higher_is_better": true,
+                "samples": 9, "median": 2.5,
+            });
+            json!({
+                "spec": {
+                    "id": { "suite": "micro", "name": format!("b{number}") }, "components": ["cpu"],
+                    "kind": "synthetic",
+                },
+                "metrics": [metric], "success": *verdict == "pass", "verdict": verdict,
+                "reason": (*verdict != "pass").then_some(reason),
+                "error_message": error.then_some(reason),
+                "start_time": "", "end_time": "",
+            })
+        };
+        let all: Vec<_> = benchmarks.iter().enumerate().map(one).collect();
+        let text = json!({
+            "version": VERSION, "suite": "micro", "components": [], "benchmarks": all,
+            "metadata": { HARDWARE: "xeon" }, "complete": true, "verdict": "pass",
+        });
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_wrong_and_what_is_unsteady_are_two_verdicts() {
+        let unsteady = ("inconclusive", "tells it to 20 % only", false);
+        let (wrong, pass) = (("fail", "off by one", true), ("pass", "", false));
+        let skipped = ("skipped", "no GPU", true);
+        let cut = ("inconclusive", "interrupted", true);
+        for (benchmarks, code, correctness, performance, reason, told) in [
+            (vec![pass], 0, V::Pass, V::Pass, "Measured", 1),
+            (vec![pass, unsteady], 3, V::Pass, V::Inconclusive, "Measured", 2),
+            (vec![pass, wrong], 1, V::Fail, V::Pass, "BenchmarkFailed", 1),
+            (vec![wrong, unsteady], 1, V::Fail, V::Inconclusive, "BenchmarkFailed", 1),
+            (vec![pass, skipped], 4, V::Skipped, V::Pass, "HardwareMissing", 1),
+            (vec![pass, cut], 3, V::Inconclusive, V::Pass, "Incomplete", 1),
+            (vec![], 5, V::Invalid, V::Pass, "NothingMeasured", 0),
+        ] {
+            let message = message(&ran(&benchmarks), code);
+            let found = (message.correctness, message.performance, message.reason.as_str());
+            assert_eq!(found, (Some(correctness), Some(performance), reason), "{benchmarks:?}");
+            let results = message.results.clone().unwrap();
+            assert_eq!((results.benchmarks.len(), results.hardware.as_str()), (told, "xeon"));
+            // The operator can read it.
+            let read = Termination::of_exit(&message.to_json(), code);
+            assert_eq!(read.as_ref().map(|read| read.correctness), Ok(Some(correctness)));
+        }
+    }
+
+    #[test]
+    fn benchmarks_that_ended_alike_share_a_sentence() {
+        let (skipped, pass) = (("skipped", "no GPU", true), ("pass", "", false));
+        assert_eq!(
+            summary(&ran(&[pass, skipped, skipped])),
+            "1 of 3 benchmarks passed; b1, b2 Skipped: no GPU"
+        );
+    }
 }

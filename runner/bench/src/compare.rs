@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use warpforge_parity::verdict::Verdict;
 
-use crate::model::{BenchmarkMetric, BenchmarkRunResult, BenchmarkSuiteRun};
+use crate::model::{BenchmarkMetric, BenchmarkRunResult, BenchmarkSuiteRun, PEER};
 use crate::statistics::Interval;
 
 /// Differences up to this do not matter unless another threshold is given.
@@ -19,10 +19,6 @@ const CONFIDENCE: f64 = 0.99;
 const Z99: f64 = 2.575_829;
 /// That of the intervals in the files.
 const Z95: f64 = 1.959_964;
-
-/// The parameter that is an address and not a way to measure: the same place may have another
-/// tomorrow. Whether it is a remote one is a tag of the figures.
-const PEER: &str = "peer";
 
 /// How a figure changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -168,6 +164,8 @@ impl Comparison {
 /// A parameter that the two were run with different values of.
 fn differing<'a>(a: &'a BenchmarkRunResult, b: &BenchmarkRunResult) -> Option<&'a str> {
     let other = |name: &String| b.spec.params.get(name);
+    // The peer is an address and not a way to measure: the same place may have another tomorrow.
+    // Whether it is a remote one is a tag of the figures.
     let mut params = a.spec.params.iter().filter(|(name, _)| name.as_str() != PEER);
     let found = params.find(|(name, value)| other(name).is_some_and(|v| v != *value));
     found.map(|(name, _)| name.as_str())

@@ -20,6 +20,9 @@ pub const VERSION: u32 = 1;
 /// What [`BenchmarkSuiteRun`] is called in a bundle.
 pub const RESULTS: &str = "benchmark.json";
 
+/// The parameter that names the other end of a network, and the tag that says of which kind it was.
+pub const PEER: &str = "peer";
+
 /// The tag of a figure that is a percentile: `p50`, `p99`, `p999`.
 pub const PERCENTILE: &str = "percentile";
 
@@ -188,6 +191,9 @@ pub struct Headline {
     /// Tags that it has, beside others. Of several such figures the last is meant.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// Tags whose values are told with it: figures that differ in them are not to be mixed up.
+    #[serde(default)]
+    pub told: Vec<String>,
 }
 
 impl Headline {
@@ -270,13 +276,16 @@ pub struct BenchmarkRunResult {
 
 impl BenchmarkRunResult {
     /// The figure that stands for the benchmark, and its name with only those tags that say which
-    /// one it is. Where parameters left it out, the first there is.
+    /// one it is. Where parameters left it out, the first there is, with all its tags.
     pub fn headline(&self) -> Option<(String, &BenchmarkMetric)> {
         let meant = self.spec.headline.as_ref().and_then(|headline| {
             let metric = self.metrics.iter().rfind(|metric| headline.means(metric))?;
-            Some((key(&headline.metric, &headline.tags), metric))
+            let mut tags = headline.tags.clone();
+            let of_metric = |name: &String| Some((name.clone(), metric.tags.get(name)?.clone()));
+            tags.extend(headline.told.iter().filter_map(of_metric));
+            Some((key(&headline.metric, &tags), metric))
         });
-        meant.or_else(|| self.metrics.first().map(|metric| (metric.name.clone(), metric)))
+        meant.or_else(|| self.metrics.first().map(|metric| (metric.key(), metric)))
     }
 }
 

@@ -106,7 +106,7 @@ impl Termination {
 
     /// At most [`LONGEST`] bytes of JSON. What is too long is cut in the message for people, never
     /// in the JSON; an address beyond all use is left out, and the message says so; figures that
-    /// have no room beside an address are in the report alone.
+    /// have no room beside an address, benchmarks' last ones first, are in the report alone.
     pub fn to_json(&self) -> String {
         let mut bounded = self.clone();
         bounded.reason = cut(&self.reason, 64);
@@ -114,8 +114,13 @@ impl Termination {
             bounded.report = None;
             bounded.message = format!("(the report's address is too long) {}", self.message);
         }
-        if length(&bounded.report) + length(&bounded.results) > LONGEST_URI + 640 {
-            bounded.results = None;
+        while length(&bounded.report) + length(&bounded.results) > LONGEST_URI + 640 {
+            // The last benchmarks' figures first, and what is left of them is told.
+            let last = bounded.results.as_mut().and_then(|results| results.benchmarks.pop());
+            if last.is_none() {
+                bounded.results = None;
+                break;
+            }
         }
         let mut most = bounded.message.chars().count().min(LONGEST);
         loop {
@@ -237,6 +242,25 @@ mod tests {
             let read = Termination::of_exit(&text, 1).unwrap();
             assert_eq!(read.report, message.report);
             assert_eq!(read.results.is_some(), kept, "{characters}: {}", text.len());
+        }
+    }
+
+    #[test]
+    fn of_benchmarks_as_many_figures_are_told_as_there_is_room_for() {
+        let mut results = Results { hardware: "h".repeat(63), ..Results::default() };
+        for number in 0..16 {
+            let metric = "bandwidth[direction=host_to_device,memory=pinned]";
+            results.benchmark(&format!("gpu_mem_bandwidth_{number}"), metric, 1.25, "TFLOP/s");
+        }
+        for (characters, least, most) in [(100, 8, 15), (600, 4, 10), (1000, 0, 5)] {
+            let mut message = Termination::verdict(Verdict::Pass, "Measured", &"x".repeat(999));
+            message.report = Some(report(&"k".repeat(characters)));
+            message.results = Some(results.clone());
+            let text = message.to_json();
+            assert!(text.len() <= LONGEST, "{} bytes", text.len());
+            let read = Termination::of_exit(&text, 0).unwrap();
+            let told = read.results.map_or(0, |results| results.benchmarks.len());
+            assert!((least..=most).contains(&told), "{characters}: {told}");
         }
     }
 

@@ -137,7 +137,7 @@ impl Leader {
 }
 
 /// On the own address where it is known as such, else on all.
-pub async fn listen(host: &str, port: u16) -> io::Result<TcpListener> {
+async fn listen(host: &str, port: u16) -> io::Result<TcpListener> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return TcpListener::bind((address, port)).await;
     }

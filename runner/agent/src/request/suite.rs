@@ -1,6 +1,7 @@
 //! A suite of benchmarks, as arguments of `warpforge benchmark run`.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use warpforge_operator_api::Resolved;
@@ -9,10 +10,10 @@ use warpforge_operator_api::data::{self, Component};
 use warpforge_operator_api::policy::{GoldenPolicy, Thresholds, Tolerances};
 use warpforge_operator_api::workers::Vendor;
 
-use super::{Refusal, Source, refuse};
+use warpforge_bench::model::{BenchmarkSpec, PEER};
+use warpforge_bench::registry::{Selection, choose};
 
-/// The parameter that names the other end of the network.
-const PEER: &str = "peer";
+use super::{Refusal, refuse};
 
 /// Benchmarks that the first worker runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +60,14 @@ pub(super) fn of(suite: &data::Suite, run: &Resolved, ranks: &RankMap) -> Result
             PEER => return refuse(&at, "the other end is a second worker: have two of them"),
             _ if name.contains('=') => return refuse(&at, "a name has no `=`"),
             _ if value.starts_with("data://") => {
-                let path = Source::parse(&at, value, &run.data, None)?.place();
-                options.push(format!("--param={name}={path}"));
+                return refuse(&at, "volumes are read-only, and benchmarks read no data");
             }
             _ => options.push(format!("--param={name}={value}")),
         }
+    }
+    if ranks.ranks.len() == 2 && !uses_network(suite) {
+        let why = "the second is the other end of network benchmarks, and none of them is chosen";
+        return refuse("workers", why);
     }
     let chosen = !suite.benchmarks.is_empty() || !suite.components.is_empty();
     Ok(Suite { name: suite.name.clone(), options, chosen })
@@ -94,12 +98,25 @@ impl Suite {
     }
 
     /// Arguments of `warpforge` for the worker that is the other end.
-    pub fn other_end(listen: &str) -> Vec<OsString> {
-        ["netserver", "--listen", listen].map(Into::into).into()
+    pub fn server_arguments(listen: SocketAddr) -> Vec<OsString> {
+        vec!["netserver".into(), "--listen".into(), listen.to_string().into()]
     }
 }
 
-/// Who the other end is, if there is one.
-pub fn other_end(ranks: &RankMap) -> Option<&Rank> {
+/// Whether a benchmark has another end. What does not exist is for the command to explain.
+fn uses_network(suite: &data::Suite) -> bool {
+    let components = suite.components.iter().filter_map(|part| part.argument().parse().ok());
+    let selection = Selection {
+        suite: Some(suite.name.clone()),
+        benchmarks: suite.benchmarks.clone(),
+        components: components.collect(),
+    };
+    let has_peer = |spec: &BenchmarkSpec| spec.params.contains_key(PEER);
+    choose(&selection)
+        .map_or(true, |all| all.iter().filter_map(|one| one.spec.as_ref()).any(has_peer))
+}
+
+/// The other end of the first worker's network, if there is one.
+pub fn second_worker(ranks: &RankMap) -> Option<&Rank> {
     ranks.ranks.iter().find(|rank| rank.rank == 1)
 }

@@ -286,12 +286,12 @@ fn a_suite_becomes_arguments_of_benchmark_run() {
     assert_eq!(line(&plain, Vendor::Nvidia, None), "benchmark run --suite=micro");
     let chosen = json!({
         "name": "micro", "benchmarks": ["gemm", "disk_io"], "components": ["Cpu", "Storage"],
-        "durationSeconds": 3, "parameters": { "size_mib": "64", "folder": "data://squad/v1.1" },
+        "durationSeconds": 3, "parameters": { "size_mib": "64", "folder": "/scratch" },
     });
     assert_eq!(
         line(&chosen, Vendor::Cpu, Some("h:1")),
         "benchmark run --suite=micro --benchmark=gemm --benchmark=disk_io --component=cpu \
-         --component=storage --duration=3 --param=folder=/data/squad/v1.1 --param=size_mib=64 \
+         --component=storage --duration=3 --param=folder=/scratch --param=size_mib=64 \
          --peer=h:1"
     );
 }
@@ -314,12 +314,27 @@ fn what_a_suite_cannot_do_is_refused_by_its_field() {
         (suite(&micro), 3, "workers: 3 workers: the first runs the suite"),
         (parameter("peer"), 2, "suite.parameters.peer: the other end is a second worker"),
         (parameter("a=b"), 1, "suite.parameters.a=b: "),
+        (
+            suite(&json!({ "name": "micro", "parameters": { "folder": "data://squad" } })),
+            1,
+            "suite.parameters.folder: volumes are read-only",
+        ),
+        (
+            suite(&json!({ "name": "micro", "benchmarks": ["disk_io"] })),
+            2,
+            "workers: the second is the other end of network benchmarks",
+        ),
+        (suite(&json!({ "name": "micro", "components": ["Cpu"] })), 2, "workers: the second"),
     ] {
         let refusal = request(&spec(&change), &ranks(workers)).unwrap_err().to_string();
         assert!(refusal.starts_with(expected), "{change}: {refusal}");
     }
     let two = request(&spec(&suite(&micro)), &ranks(2)).unwrap();
     assert!(two.stores_bundle() && supported(&two, Vendor::Nvidia).is_ok());
-    assert_eq!(other_end(&ranks(2)).map(|rank| rank.index), Some(1));
-    assert_eq!(other_end(&ranks(1)), None);
+    assert_eq!(second_worker(&ranks(2)).map(|rank| rank.index), Some(1));
+    assert_eq!(second_worker(&ranks(1)), None);
+    for part in warpforge_operator_api::data::Component::ALL {
+        let known: Result<warpforge_bench::model::Component, ()> = part.argument().parse();
+        assert!(known.is_ok(), "{part:?}");
+    }
 }

@@ -50,7 +50,7 @@ impl From<Fault> for Unable {
 
 /// Where the other end is.
 pub struct Peer {
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     local: Option<Local>,
 }
 

@@ -269,19 +269,25 @@ impl Server<'_> {
 
     fn grant(
         &self,
-        (mut stream, peer, number): (&TcpStream, SocketAddr, u64),
+        (stream, peer, number): (&TcpStream, SocketAddr, u64),
         role: Role,
         session: u64,
         totals: &Totals,
     ) -> io::Result<()> {
         let granted = Answer { version: VERSION, status: Status::Granted, session }.bytes();
-        stream.set_read_timeout(Some(self.limits.idle))?;
-        stream.write_all(&granted)?;
+        let welcome = || {
+            stream.set_read_timeout(Some(self.limits.idle))?;
+            (&*stream).write_all(&granted)
+        };
+        if role != Role::Session {
+            welcome()?;
+        }
         match role {
             Role::Session => {
                 let begun = Instant::now();
                 self.tell(Event::Began { peer });
-                let ended = self.attend(stream);
+                // One that is gone before it is welcome has a place all the same.
+                let ended = welcome().and_then(|()| self.attend(stream));
                 self.close(session, number);
                 let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
                 let (received, sent) = (read(&totals.received), read(&totals.sent));

@@ -268,6 +268,7 @@ fn a_peer_may_leave_out_its_port() {
         ("::1", "[::1]:9465"),
         ("[::1]:80", "[::1]:80"),
     ] {
-        assert_eq!(Peer::find(text).unwrap().name(), wanted);
+        let peer = Peer::find(text).unwrap();
+        assert_eq!((peer.address.to_string().as_str(), peer.name()), (wanted, "remote"));
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use indicatif::ProgressBar;
 use warpforge_bench::drive::{self, BURN_IN, BadParam, HARDWARE, Observer, Options, suite_run};
-use warpforge_bench::model::{BenchmarkId, BenchmarkRunResult, BenchmarkSuiteRun, Component};
+use warpforge_bench::model::{BenchmarkId, BenchmarkRunResult, BenchmarkSuiteRun, Component, PEER};
 use warpforge_bench::monitor::{Handle, Summary};
 use warpforge_bench::registry::{Chosen, Selection, choose};
 use warpforge_bench::score::{MACHINE, score};
@@ -152,7 +152,7 @@ pub fn run(args: &Args, context: &Context<'_>, ui: &mut Ui) -> anyhow::Result<Ex
 }
 
 fn options(args: &Args) -> Options {
-    let peer = args.peer.iter().map(|peer| ("peer".to_owned(), peer.clone()));
+    let peer = args.peer.iter().map(|peer| (PEER.to_owned(), peer.clone()));
     Options {
         duration: args.duration,
         burn_in: args.burnin_seconds.unwrap_or(BURN_IN),

@@ -64,7 +64,7 @@ pub fn seen(summary: &Summary) -> String {
     }
     parts.push(format!("own load {:.2} % of a core", summary.overhead_percent));
     let line = parts.join(", ");
-    // The whole of why is in the file; here only what.
+    // Why is in the JSON; here only what.
     let missing: Vec<_> =
         summary.missing.iter().map(|text| text.split(": ").next().unwrap_or(text)).collect();
     match missing.as_slice() {

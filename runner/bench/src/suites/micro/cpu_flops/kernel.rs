@@ -6,6 +6,7 @@ use super::state::{Arithmetic, State};
 
 /// Kernels of one family compute the same; the first that can run stands for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(dead_code, reason = "each architecture has kernels for some of these")]
 pub enum Family {
     F64,
     F32,

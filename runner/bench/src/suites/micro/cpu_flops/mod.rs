@@ -35,7 +35,7 @@ pub fn spec() -> BenchmarkSpec {
         "Fused multiply-adds on registers, in f64 and f32, and products of bf16 and int8 where \
          the processor has instructions for them (AMX, AVX512-BF16, VNNI). A fused multiply-add \
          counts as two operations. The peak it is held against is the instructions a cycle that \
-         were reached at the best, rounded up to whole units, at the core's frequency, which is \
+         were reached at the best, as the nearest power of two, at the core's frequency, which is \
          measured between stretches of the kernel by a chain of dependent additions. One thread \
          to a core",
         12,

@@ -5,17 +5,22 @@ use std::time::{Duration, Instant};
 use super::kernel::Ready;
 use super::state::State;
 use crate::measure::repetitions;
-use crate::statistics::{median, quantile, sorted};
+use crate::statistics::{quantile, sorted};
 use crate::suite::Unable;
 use crate::suites::micro::frequency;
 use crate::suites::micro::threads::{Scope, together};
 
 /// So long the kernel runs between two looks at the clock's frequency. Wide vectors lower it, and
-/// after longer stretches it has begun to rise while it is looked at: it would be another than the
-/// kernel's own.
-const STRETCH: Duration = Duration::from_micros(50);
-/// The processor's limit is looked for in so many stretches.
+/// it rises again soon after them: looks of twenty microseconds saw another than the kernel's on a
+/// Xeon, looks of ten its own.
+const STRETCH: Duration = Duration::from_micros(200);
+/// The processor's limit is looked for in so many stretches of a part of that, as shorter ones are
+/// disturbed less often.
 const TRIALS: usize = 400;
+const SHORTER: u64 = 4;
+/// The clock is the fastest of so many looks before a trial and one after it: what disturbs a look
+/// makes it slower.
+const LOOKS: usize = 3;
 
 /// A kernel with what was found about it on this processor.
 #[derive(Clone, Copy)]
@@ -23,8 +28,8 @@ pub struct Tuned {
     pub kernel: Ready,
     /// Iterations of one stretch.
     pub iterations: u64,
-    /// Instructions a cycle, at the best, as the processor's units allow it: a whole number, or
-    /// one in a whole number.
+    /// Instructions a cycle, at the best, as the processor's units allow it: a power of two, or one
+    /// in such a number of cycles.
     pub per_cycle: f64,
 }
 
@@ -50,16 +55,17 @@ impl Tuned {
 
     fn find(kernel: Ready, state: &mut State) -> Self {
         let iterations = repetitions(STRETCH, |count| timed(kernel, count, state));
-        let mut before = frequency::hertz();
+        let short = (iterations / SHORTER).max(1);
+        let mut looks = [frequency::hertz(); LOOKS + 1];
         let mut trials = Vec::with_capacity(TRIALS);
-        for _ in 0..TRIALS {
-            let took = timed(kernel, iterations, state).as_secs_f64();
-            let after = frequency::hertz();
-            trials.push((iterations * kernel.instructions) as f64 / took / before.max(after));
-            before = after;
+        for trial in 0..TRIALS {
+            let took = timed(kernel, short, state).as_secs_f64();
+            looks[trial % (LOOKS + 1)] = frequency::hertz();
+            let hertz = looks.iter().copied().fold(0.0, f64::max);
+            trials.push((short * kernel.instructions) as f64 / took / hertz);
         }
-        // Whatever disturbs the kernel makes it look slower; what disturbs the clock on both
-        // sides, which is rare, makes it look faster.
+        // Whatever disturbs the kernel makes it look slower; what disturbs all looks at the clock,
+        // which is rare, makes it look faster.
         let best = quantile(&sorted(&trials), 0.9);
         Self { kernel, iterations, per_cycle: units(best) }
     }
@@ -94,14 +100,17 @@ impl Tuned {
     fn alone(&self, state: &mut State, time: Duration) -> Rate {
         let begun = Instant::now();
         let (mut busy, mut stretches) = (Duration::ZERO, 0);
-        let mut hertz = Vec::new();
+        let mut cycle = 0.0;
         while begun.elapsed() < time || stretches == 0 {
-            hertz.push(frequency::hertz());
+            cycle += 1.0 / frequency::hertz();
             busy += timed(self.kernel, self.iterations, state);
             stretches += 1;
         }
         let each = self.iterations * self.kernel.instructions * self.kernel.operations;
-        Rate { operations: (each * stretches) as f64 / busy.as_secs_f64(), hertz: median(&hertz) }
+        // Both are means over the block: what slows the core down for longer than a stretch slows
+        // both.
+        let hertz = stretches as f64 / cycle;
+        Rate { operations: (each * stretches) as f64 / busy.as_secs_f64(), hertz }
     }
 }
 
@@ -120,15 +129,13 @@ fn check(kernel: Ready, state: &mut State) -> Result<(), Unable> {
     }
 }
 
-/// The rate that units of hardware have: so many a cycle, or one in so many cycles. What was
-/// measured lies a little below it, and may lie above by the error of the frequency.
+/// The rate that units of hardware have: so many a cycle, or one in so many cycles, and a power of
+/// two in all processors that this has run on. What was measured mostly lies below it, as others
+/// use the units too, and may lie above by as much as the frequency has changed since it was
+/// looked at.
 fn units(measured: f64) -> f64 {
-    const ERROR: f64 = 0.03;
-    if measured > 1.0 + ERROR {
-        (measured - ERROR).ceil()
-    } else {
-        1.0 / (1.0 / measured + ERROR).floor().max(1.0)
-    }
+    const BELOW: f64 = 0.25;
+    (measured.log2() + BELOW).round().exp2()
 }
 
 #[cfg(test)]
@@ -141,14 +148,17 @@ mod tests {
         let rows = [
             (1.99, 2.0),
             (2.01, 2.0),
-            (1.6, 2.0),
+            (1.3, 2.0),
+            (2.3, 2.0),
             (3.2, 4.0),
+            (4.3, 4.0),
             (1.0, 1.0),
-            (0.98, 1.0),
-            (1.02, 1.0),
+            (0.75, 1.0),
+            (1.1, 1.0),
             (0.497, 0.5),
-            (0.062, 1.0 / 16.0),
+            (0.05, 1.0 / 16.0),
             (0.0626, 1.0 / 16.0),
+            (0.07, 1.0 / 16.0),
         ];
         for (measured, wanted) in rows {
             assert_eq!(units(measured), wanted, "{measured}");

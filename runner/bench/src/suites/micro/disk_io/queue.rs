@@ -29,7 +29,7 @@ pub(super) trait Queue {
 
 /// The best there is: `io_uring` where the kernel has it and lets us, else threads.
 pub(super) fn open(file: &File, depth: usize, block: usize) -> io::Result<Box<dyn Queue>> {
-    match Ring::open(file, depth, block)? {
+    match Ring::open(file, depth, block, true)? {
         Some(ring) => Ok(Box::new(ring)),
         None => Ok(Box::new(Threads::open(file, depth, block)?)),
     }
@@ -150,10 +150,11 @@ mod tests {
     use super::*;
 
     fn engines(file: &File, depth: usize) -> Vec<Box<dyn Queue>> {
-        let ring = Ring::open(file, depth, 4096).unwrap();
-        let ring = ring.into_iter().map(|ring| Box::new(ring) as Box<dyn Queue>);
+        let ring = |register| Ring::open(file, depth, 4096, register).unwrap();
+        let rings = [true, false].into_iter().filter_map(ring);
+        let rings = rings.map(|ring| Box::new(ring) as Box<dyn Queue>);
         let threads: Box<dyn Queue> = Box::new(Threads::open(file, depth, 4096).unwrap());
-        ring.chain([threads]).collect()
+        rings.chain([threads]).collect()
     }
 
     /// Puts all places to work and returns them as they finish.

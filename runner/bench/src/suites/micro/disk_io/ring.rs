@@ -12,8 +12,9 @@ use io_uring::{IoUring, Probe, opcode, types};
 use super::memory::Memory;
 use super::queue::{Queue, noisy};
 
-/// The file, by its index among those that the ring knows.
+/// The file and the buffers, by their index among those that the ring knows.
 const FILE: types::Fixed = types::Fixed(0);
+const BUFFERS: u16 = 0;
 
 pub(super) struct Ring {
     kernel: IoUring,
@@ -22,16 +23,33 @@ pub(super) struct Ring {
     base: *mut u8,
     block: usize,
     busy: Vec<bool>,
+    /// Whether the kernel has the memory's pages at hand, and need not look them up every time.
+    registered: bool,
 }
 
 impl Ring {
-    /// None where the kernel has no `io_uring`, an old one, or does not let us.
-    pub fn open(file: &File, depth: usize, block: usize) -> io::Result<Option<Self>> {
+    /// None where the kernel has no `io_uring`, an old one, or does not let us. It registers its
+    /// buffers, if it is to and may lock as much memory.
+    pub fn open(
+        file: &File,
+        depth: usize,
+        block: usize,
+        register: bool,
+    ) -> io::Result<Option<Self>> {
         let Some(ring) = usable(depth as u32) else { return Ok(None) };
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         let mut memory = noisy(depth * block)?;
+        let whole = [io::IoSliceMut::new(&mut memory)];
+        // SAFETY: such a slice is laid out as the kernel's `iovec`. The memory outlives the ring, or
+        // is never given to anybody else.
+        let registered = register
+            && unsafe {
+                let whole = slice::from_raw_parts(whole.as_ptr().cast(), 1);
+                ring.submitter().register_buffers(whole).is_ok()
+            };
         let base = memory.as_mut_ptr();
-        Ok(Some(Self { kernel: ring, memory: Some(memory), base, block, busy: vec![false; depth] }))
+        let busy = vec![false; depth];
+        Ok(Some(Self { kernel: ring, memory: Some(memory), base, block, busy, registered }))
     }
 
     /// The first byte of a place's buffer.
@@ -61,7 +79,7 @@ fn or_interrupted(called: io::Result<usize>) -> io::Result<()> {
 
 impl Queue for Ring {
     fn engine(&self) -> &'static str {
-        "io_uring"
+        if self.registered { "io_uring" } else { "io_uring-unregistered" }
     }
 
     fn buffer(&mut self, place: usize) -> &mut [u8] {
@@ -72,9 +90,15 @@ impl Queue for Ring {
 
     fn start(&mut self, place: usize, offset: u64, write: bool) -> io::Result<()> {
         let (address, length) = (self.address(place), self.block as u32);
-        let entry = match write {
-            true => opcode::Write::new(FILE, address, length).offset(offset).build(),
-            false => opcode::Read::new(FILE, address, length).offset(offset).build(),
+        let entry = match (write, self.registered) {
+            (true, true) => {
+                opcode::WriteFixed::new(FILE, address, length, BUFFERS).offset(offset).build()
+            }
+            (false, true) => {
+                opcode::ReadFixed::new(FILE, address, length, BUFFERS).offset(offset).build()
+            }
+            (true, false) => opcode::Write::new(FILE, address, length).offset(offset).build(),
+            (false, false) => opcode::Read::new(FILE, address, length).offset(offset).build(),
         };
         let entry = entry.user_data(place as u64);
         // SAFETY: the buffer lives until `drop`, which waits for the operation; until it has
