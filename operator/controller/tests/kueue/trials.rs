@@ -150,8 +150,10 @@ fn a_failed_run_gives_its_quota_back() {
         let queue = Queue::new(&scene, QUEUE, 2, 1).await;
         let _operator = scene.operator();
         let run = scene.submit("fails", two_groups(&scene)).await;
-        let next = scene.submit("next", two_groups(&scene)).await;
         let pods = until_runs(&scene, &run, 2).await;
+        // Only now: of two that wait, Kueue takes whichever it sees first.
+        let next = scene.submit("next", two_groups(&scene)).await;
+        scene.until_phase("next", Phase::Queued).await;
         scene.ends(&pods[1], 137, "").await;
         scene.until_phase("fails", Phase::Complete).await;
         until_runs(&scene, &next, 2).await;
