@@ -118,7 +118,7 @@ fn link_of(about: &About, system: &System) -> Option<(String, f64)> {
 impl Gpu {
     fn new(device: Device, bytes: usize, system: &System) -> Result<Self, Unable> {
         let pinned = Pair { from: device.pinned(bytes)?, to: device.pinned(bytes)? };
-        let pageable = Pair { from: device.pageable(bytes), to: device.pageable(bytes) };
+        let pageable = Pair { from: device.pageable(bytes)?, to: device.pageable(bytes)? };
         let mut new = Self {
             link: link_of(device.about(), system),
             up: device.memory(bytes)?,
