@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::kubeconfig::{self, User};
 use crate::libtorch::Store;
 use crate::node::{Node, Plan};
 use crate::part::Part;
+use crate::policies::Policies;
 use crate::programs::Programs;
 use crate::wait::{Seen, until};
 use crate::{address, isolation, keys, network, stock};
@@ -28,6 +30,8 @@ pub struct Options {
     pub devices: Vec<(String, usize)>,
     /// Whether nodes hold libtorch's layer from the start.
     pub libtorch: bool,
+    /// Whether `NetworkPolicy` objects count.
+    pub policies: bool,
 }
 
 impl Default for Options {
@@ -38,7 +42,7 @@ impl Default for Options {
             device("amd.com/gpu", 8),
             device("rdma/hca_shared_devices_a", 64),
         ];
-        Self { nodes: 2, devices, libtorch: false }
+        Self { nodes: 2, devices, libtorch: false, policies: false }
     }
 }
 
@@ -47,9 +51,10 @@ pub struct Cluster {
     folder: PathBuf,
     client: Client,
     api_server: ApiServer,
-    nodes: Vec<Node>,
+    nodes: Vec<Arc<Node>>,
     devices: Vec<(String, usize)>,
     libtorch: Option<Store>,
+    _policies: Option<Policies>,
     _parts: Vec<Part>,
 }
 
@@ -72,7 +77,7 @@ impl Cluster {
                 devices: options.devices.clone(),
                 store: libtorch.clone(),
             };
-            Node::new(plan, number)
+            Node::new(plan, number).map(Arc::new)
         });
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         let kubeconfig = folder.join("kubeconfig");
@@ -90,9 +95,18 @@ impl Cluster {
         let client = kubeconfig::client(&kubeconfig).await?;
         api_server.answers(&client).await?;
         parts.extend(control::rest(&programs, &folder)?);
-        let devices = options.devices;
-        let cluster =
-            Self { programs, folder, client, api_server, nodes, devices, libtorch, _parts: parts };
+        let enforced = || Policies::enforce(client.clone(), nodes.clone(), &folder);
+        let cluster = Self {
+            _policies: options.policies.then(enforced),
+            devices: options.devices,
+            programs,
+            client,
+            api_server,
+            nodes,
+            libtorch,
+            _parts: parts,
+            folder,
+        };
         for node in &cluster.nodes {
             cluster.ready(node).await?;
         }
@@ -122,7 +136,7 @@ impl Cluster {
         &self.nodes[number - 1]
     }
 
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
     }
 
@@ -203,7 +217,7 @@ type Joined<'scope> = thread::ScopedJoinHandle<'scope, Result<(), Error>>;
 /// Does the same with all nodes at once.
 fn each<'scope, 'env: 'scope>(
     scope: &'scope thread::Scope<'scope, 'env>,
-    nodes: &'env [Node],
+    nodes: &'env [Arc<Node>],
     act: impl Fn(&Node) -> Result<(), Error> + Copy + Send + 'scope,
 ) -> Vec<Joined<'scope>> {
     nodes.iter().map(|node| scope.spawn(move || act(node))).collect()

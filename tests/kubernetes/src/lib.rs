@@ -16,6 +16,7 @@ pub mod libtorch;
 mod network;
 mod node;
 pub mod part;
+mod policies;
 mod programs;
 mod prometheus;
 pub mod s3;

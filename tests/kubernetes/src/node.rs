@@ -95,6 +95,11 @@ impl Node {
         address::node(self.number)
     }
 
+    /// Tells one start from the next; nothing while it is off.
+    pub(crate) fn started(&self) -> Option<Pid> {
+        self.lock().as_ref().map(|running| running.init)
+    }
+
     /// Switches it on: at first, or after a loss of power.
     pub fn start(&self) -> Result<(), Error> {
         self.start_runtime()?;
@@ -280,7 +285,7 @@ impl Node {
 
     /// A command in the node's namespaces.
     fn inside(&self) -> Result<Command, Error> {
-        let init = self.lock().as_ref().map(|running| running.init);
+        let init = self.started();
         let init = init.ok_or_else(|| Error::Wrong(format!("{} is off", self.name())))?;
         let mut enter = self.plan.programs.command("nsenter");
         let target = init.as_raw_nonzero().to_string();

@@ -23,7 +23,7 @@ pub const TENANT: (&str, &str) = ("tenant", "secret-of-the-tenant");
 /// The tenant's folders: what runs of a namespace of that name use.
 const OF_TENANT: [&str; 2] = ["results/runs/tenant/", "results/runs/goldens/tenant/"];
 
-const PORT: u16 = 8333;
+pub const PORT: u16 = 8333;
 /// How much it can hold, unless it is full.
 const ROOM: &str = "8g";
 const PATIENCE: Duration = Duration::from_mins(2);

@@ -49,7 +49,7 @@ impl Build<'_> {
                 policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
                 ingress: Some(vec![
                     NetworkPolicyIngressRule { from: Some(vec![peers.clone()]), ports: None },
-                    // Progress and metrics, for the operator and Prometheus wherever they run.
+                    // Progress and metrics, for the operator and Prometheus in whatever namespace.
                     NetworkPolicyIngressRule {
                         from: Some(vec![anyone.clone()]),
                         ports: Some(vec![policy_port("TCP", HTTP_PORT)]),

@@ -163,7 +163,7 @@ async fn suffer(world: &World, fault: &Fault) -> Result<BenchmarkRunStatus, Erro
         }
         Harm::Devices => {
             let ended = world.complete(RUNS, name).await;
-            world.cluster.nodes().iter().try_for_each(Node::repair)?;
+            world.cluster.nodes().iter().try_for_each(|node| node.repair())?;
             ended
         }
         Harm::Node(harm, mend) => {
@@ -236,6 +236,7 @@ async fn node_of<'a>(world: &'a World, name: &str) -> Result<&'a Node, Error> {
     let node = pods.first().and_then(|pod| pod.spec.as_ref()?.node_name.clone());
     let node = node.unwrap_or_default();
     let found = world.cluster.nodes().iter().find(|one| one.name() == node);
+    let found = found.map(AsRef::as_ref);
     found.ok_or_else(|| Error::Wrong(format!("{name} runs on no node of ours: {node:?}")))
 }
 

@@ -3,6 +3,7 @@
 
 mod faults;
 mod pictures;
+mod reach;
 mod security;
 mod story;
 mod world;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         trial("helm_tests_the_release", story::helm_test),
         trial("a_run_gets_nothing_that_its_profile_does_not_allow", security::requests),
         trial("a_runner_has_no_token_and_no_rights", security::runner),
+        trial("pods_reach_what_their_policy_lets_them", reach::reach),
         trial("one_namespace_does_not_use_anothers_golden", security::goldens),
         trial("a_run_cannot_read_what_another_namespace_stored", security::artifacts),
         trial("a_run_is_followed_while_it_runs", pictures::live),

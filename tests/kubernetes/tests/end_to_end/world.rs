@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use warpforge_operator_api::{BenchmarkRun, BenchmarkRunStatus};
-use warpforge_test_kubernetes::{Cluster, Error, Image, Options, Prometheus, S3, s3};
+use warpforge_test_kubernetes::{Cluster, Error, Image, Options, Prometheus, S3, address, s3};
 use warpforge_tests::root;
 
 /// How long a run may take on a busy machine.
@@ -45,8 +45,9 @@ pub fn world() -> &'static World {
     static WORLD: OnceLock<World> = OnceLock::new();
     WORLD.get_or_init(|| {
         let runtime = Runtime::new().unwrap();
+        let options = Options { libtorch: true, policies: true, ..Options::default() };
         let parts = runtime.block_on(async {
-            let cluster = Cluster::start(Options { libtorch: true, ..Options::default() }).await?;
+            let cluster = Cluster::start(options).await?;
             let s3 = S3::start(&cluster).await?;
             s3.make_bucket(BUCKET).await?;
             let prometheus = Prometheus::start(&cluster, "").await?;
@@ -130,6 +131,8 @@ impl World {
                                    "limits": { "memory": "4Gi" } },
                 },
                 "allowed": { "uriPrefixes": [format!("s3://{BUCKET}/programs")] },
+                // The object store's.
+                "network": { "egressCidrs": [format!("{}/32", address::HOST)] },
             }},
             "schedules": { "small": {
                 "schedule": "0 0 1 1 *", "suspend": true, "profile": "default",
