@@ -4,14 +4,13 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use warpforge_bench::model::{BenchmarkSpec, PEER};
+use warpforge_bench::registry::{Selection, choose};
 use warpforge_operator_api::Resolved;
 use warpforge_operator_api::contract::{Rank, RankMap};
 use warpforge_operator_api::data::{self, Component};
 use warpforge_operator_api::policy::{GoldenPolicy, Thresholds, Tolerances};
 use warpforge_operator_api::workers::Vendor;
-
-use warpforge_bench::model::{BenchmarkSpec, PEER};
-use warpforge_bench::registry::{Selection, choose};
 
 use super::{Refusal, refuse};
 
