@@ -353,7 +353,7 @@ pub struct Goldens {
 #[serde(rename_all = "camelCase")]
 pub struct Network {
     /// Blocks of addresses, such as `10.0.0.0/8`. Link-local addresses, where clouds keep the
-    /// node's own credentials, are never reached.
+    /// node's own credentials, are left out of blocks that have others, too.
     #[serde(default = "everywhere")]
     #[schemars(
         length(max = 32),

@@ -134,9 +134,11 @@ fn read(path: &Path) -> Result<BenchmarkSuiteRun, Failure> {
 
 /// The last message. `code` is the one that the child ended with.
 fn message(run: &BenchmarkSuiteRun, code: i32) -> Termination {
-    let cut_off = (!run.complete).then_some(Verdict::Inconclusive);
-    let verdicts = run.benchmarks.iter().map(correctness).chain(cut_off);
-    let correctness = verdicts.max().unwrap_or(Verdict::Invalid);
+    let right = run.benchmarks.iter().map(correctness).max();
+    let mut correctness = right.unwrap_or(Verdict::Invalid);
+    if !run.complete {
+        correctness = correctness.max(Verdict::Inconclusive);
+    }
     let reason = match correctness {
         Verdict::Pass => Reason::Measured.name(),
         Verdict::Skipped => "HardwareMissing",

@@ -1,5 +1,7 @@
 //! Policies of the network. Kubernetes leaves them to the network, and the plugin that joins pods
 //! here knows none: this turns those of the API server into rules that the nodes' kernels enforce.
+//! A pod is free until the API server knows its address, a second or two after its start; to have
+//! it wait would cost every name it looks up then five.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,13 +21,20 @@ use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::HOST;
 use crate::error::{Error, Tried};
 use crate::node::Node;
 
 /// How long a burst of changes is gathered.
-const SETTLE: Duration = Duration::from_millis(50);
+const BURST: Duration = Duration::from_millis(50);
+
+/// When nodes are looked at though nothing has changed: one may be on again.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Shows the rules what crosses a bridge, then replaces them.
+const APPLY: &str = "echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables && nft -f \"$1\"";
 
 type Labels = BTreeMap<String, String>;
 
@@ -52,36 +61,45 @@ async fn follow(client: Client, nodes: Vec<Arc<Node>>, file: PathBuf) {
     let policies = watch(Api::<NetworkPolicy>::all(client.clone()), &mut changes);
     let namespaces = watch(Api::<Namespace>::all(client.clone()), &mut changes);
     let pods = watch(Api::<Pod>::all(client), &mut changes);
-    // A node that was switched off has lost its rules: they are kept with its start.
+    // With the start of its node: one that was switched off has lost its rules.
     let mut applied = vec![None; nodes.len()];
-    while changes.next().await.is_some() {
-        tokio::time::sleep(SETTLE).await;
-        let text = rules(&policies.state(), &pods.state(), &namespaces.state());
-        let written = text.and_then(|text| {
-            fs::write(&file, &text).at("could not write", &file)?;
-            Ok(text)
-        });
-        let applying = written.map(|text| {
-            for (node, applied) in nodes.iter().zip(&mut applied) {
-                let wanted = node.started().map(|start| (start, text.clone()));
-                if wanted.is_some() && *applied != wanted {
-                    // One that is going down right now is told again when it is up.
-                    let told = node.exec(&["nft", "-f", &file.display().to_string()]);
-                    *applied = told.is_ok().then_some(wanted).flatten();
-                    report(told.map(drop), &file);
+    loop {
+        if timeout(TICK, changes.next()).await.is_ok() {
+            let end = Instant::now() + BURST;
+            while timeout_at(end, changes.next()).await.is_ok() {}
+        }
+        let text = match rules(&policies.state(), &pods.state(), &namespaces.state()) {
+            Ok(text) => text,
+            Err(error) => {
+                report(&error, &file);
+                continue;
+            }
+        };
+        for (node, applied) in nodes.iter().zip(&mut applied) {
+            let wanted = node.started().map(|start| (start, text.clone()));
+            if wanted.is_some() && *applied != wanted {
+                let told = apply(node, &file, &text);
+                *applied = told.is_ok().then_some(wanted).flatten();
+                // Whatever fails on one that is going down is no fault.
+                if let (Err(error), Some(_)) = (told, node.started()) {
+                    report(&error, &file);
                 }
             }
-        });
-        report(applying, &file);
+        }
     }
 }
 
-/// Errors go to a log beside the others, which is shown with them.
-fn report(result: Result<(), Error>, file: &Path) {
-    if let Err(error) = result {
-        let log = file.with_extension("log");
-        let before = fs::read_to_string(&log).unwrap_or_default();
-        let _ = fs::write(log, format!("{before}{error}\n"));
+fn apply(node: &Node, file: &Path, text: &str) -> Result<(), Error> {
+    fs::write(file, text).at("could not write", file)?;
+    node.exec(&["sh", "-c", APPLY, "sh", &file.display().to_string()]).map(drop)
+}
+
+/// An error goes, once, to a log beside the others, which is shown with them.
+fn report(error: &Error, file: &Path) {
+    let (log, line) = (file.with_extension("log"), format!("{error}\n"));
+    let before = fs::read_to_string(&log).unwrap_or_default();
+    if !before.contains(&line) {
+        let _ = fs::write(log, before + &line);
     }
 }
 

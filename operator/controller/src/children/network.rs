@@ -1,5 +1,7 @@
 //! The Service by which workers find each other, and what they may reach.
 
+use std::net::IpAddr;
+
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::api::networking::v1::{
     IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
@@ -12,7 +14,7 @@ use warpforge_operator_api::contract::{HTTP_PORT, RENDEZVOUS_PORT};
 use super::Build;
 
 /// Where clouds keep a node's own credentials.
-const LINK_LOCAL: [(&str, &str); 2] = [("0.0.0.0/0", "169.254.0.0/16"), ("::/0", "fe80::/10")];
+const LINK_LOCAL: [&str; 2] = ["169.254.0.0/16", "fe80::/10"];
 
 impl Build<'_> {
     pub(super) fn service(&self) -> Service {
@@ -77,12 +79,35 @@ impl Build<'_> {
 
 fn block(cidr: &str) -> NetworkPolicyPeer {
     // An exception must lie within its block; narrower blocks are as the administrator wrote them.
-    let except = LINK_LOCAL.iter().find(|(all, _)| *all == cidr);
-    let except = except.map(|(_, local)| vec![(*local).to_owned()]);
+    let except = LINK_LOCAL.into_iter().find(|local| is_wider(cidr, local));
+    let except = except.map(|local| vec![local.to_owned()]);
     NetworkPolicyPeer {
         ip_block: Some(IPBlock { cidr: cidr.to_owned(), except }),
         ..NetworkPolicyPeer::default()
     }
+}
+
+/// Whether a block has all of another's addresses, and more.
+fn is_wider(block: &str, other: &str) -> bool {
+    let (Some((block, length)), Some((other, others))) = (parsed(block), parsed(other)) else {
+        return false;
+    };
+    let same = |one: &[u8], two: &[u8]| (0..length).all(|bit| bit_of(one, bit) == bit_of(two, bit));
+    length < others
+        && match (block, other) {
+            (IpAddr::V4(one), IpAddr::V4(two)) => same(&one.octets(), &two.octets()),
+            (IpAddr::V6(one), IpAddr::V6(two)) => same(&one.octets(), &two.octets()),
+            _ => false,
+        }
+}
+
+fn parsed(block: &str) -> Option<(IpAddr, usize)> {
+    let (address, length) = block.split_once('/')?;
+    Some((address.parse().ok()?, length.parse().ok()?))
+}
+
+fn bit_of(address: &[u8], bit: usize) -> bool {
+    address[bit / 8] & (0x80 >> (bit % 8)) != 0
 }
 
 fn service_port(name: &str, port: u16) -> ServicePort {
@@ -99,5 +124,34 @@ fn policy_port(protocol: &str, port: u16) -> NetworkPolicyPort {
         port: Some(IntOrString::Int(i32::from(port))),
         protocol: Some(protocol.to_owned()),
         end_port: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_local_addresses_are_left_out_of_wider_blocks() {
+        let cases = [
+            ("0.0.0.0/0", Some("169.254.0.0/16")),
+            ("128.0.0.0/1", Some("169.254.0.0/16")),
+            ("169.254.0.0/15", Some("169.254.0.0/16")),
+            ("::/0", Some("fe80::/10")),
+            ("fe00::/7", Some("fe80::/10")),
+            // None of them, or nothing else, or an exception wider than its block.
+            ("0.0.0.0/1", None),
+            ("10.0.0.0/8", None),
+            ("169.254.0.0/16", None),
+            ("169.254.169.254/32", None),
+            ("fd00::/8", None),
+            // Blocks that the API server refuses.
+            ("10.0.0.0/33", None),
+            ("10.0.0.0", None),
+        ];
+        for (cidr, except) in cases {
+            let found = block(cidr).ip_block.unwrap().except;
+            assert_eq!(found, except.map(|one| vec![one.to_owned()]), "{cidr}");
+        }
     }
 }

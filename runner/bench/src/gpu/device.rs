@@ -76,7 +76,7 @@ impl Device {
         Ok(Host { api: self.api.clone(), address, bytes, pages: None })
     }
 
-    /// From the start of a page on: drivers write a quarter more slowly to memory that begins within
+    /// From the start of a page on: drivers write a fifth more slowly to memory that begins within
     /// a cache line, as an allocator's large blocks do.
     pub fn pageable(&self, bytes: usize) -> Done<Host> {
         let mut pages = MmapMut::map_anon(bytes).map_err(|error| {

@@ -1,5 +1,7 @@
-//! Who reaches whom: policies of the network as the operator and the chart write them, tried from pods in
-//! the clothes of those that they are about.
+//! Who reaches whom: policies of the network as the operator and the chart write them, tried from
+//! pods in the clothes of those that they are about.
+
+use std::fs;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -15,8 +17,9 @@ use crate::world::{PATIENCE, RELEASE, RUNS, World, object};
 /// The run that probes claim to be of.
 const CLAIMED: &str = "claimed";
 
-/// Tells of each place in turn whether anything comes back from it. A pod's own rules are there a
-/// moment after it is, so what has to be silent is asked until it is; it comes first.
+/// Tells of each place in turn whether anything comes back from it. Rules know a pod a moment after
+/// it is there, so each is asked until it is as it should be. What answers comes first: it answers
+/// those alone that the rules know, and what is silent then is so by them.
 const SCRIPT: &str = r#"
 comes_back() {
     (exec 3<>/dev/tcp/$1/$2) 2> /dev/null &
@@ -28,11 +31,12 @@ comes_back() {
     wait $! 2> /dev/null
     return 1
 }
-for place in $SILENT; do
-    for _ in {1..100}; do comes_back ${place/:/ } || break; done
+for place in $ANSWERING; do
+    until comes_back ${place/:/ } || ((SECONDS > 60)); do :; done
     comes_back ${place/:/ } && echo "$place answers" || echo "$place is silent"
 done
-for place in $ANSWERING; do
+for place in $SILENT; do
+    while comes_back ${place/:/ } && ((SECONDS < 120)); do :; done
     comes_back ${place/:/ } && echo "$place answers" || echo "$place is silent"
 done
 getent hosts kubernetes.default.svc.cluster.local > /dev/null && echo "names are found"
@@ -82,21 +86,23 @@ pub async fn reach(world: &'static World) -> Result<(), Error> {
         silent: vec![operator.clone()],
         answering: vec![rendezvous.clone(), http.clone(), store.clone()],
     };
-    let mut probes = vec![
+    let probes = [
         // Between pods of one node, and between nodes.
         stranger("stranger-near", "node1"),
         stranger("stranger-far", "node2"),
         sibling("sibling-near", "node1"),
         sibling("sibling-far", "node2"),
+        // The run's name alone does not make one of it.
+        Probe { namespace: "default", labels: claimed.clone(), ..stranger("namesake", "node2") },
+        Probe {
+            namespace: RELEASE,
+            name: "operator-like",
+            node: "node2",
+            labels: operator_labels(world).await?,
+            silent: vec![store.clone(), rendezvous.clone()],
+            answering: vec![http.clone(), api.clone()],
+        },
     ];
-    probes.push(Probe {
-        namespace: RELEASE,
-        name: "operator-like",
-        node: "node2",
-        labels: operator_labels(world).await?,
-        silent: vec![store.clone(), rendezvous.clone()],
-        answering: vec![http.clone(), api.clone()],
-    });
     for probe in &probes {
         let environment = json!([
             { "name": "SILENT", "value": probe.silent.join(" ") },
@@ -106,15 +112,22 @@ pub async fn reach(world: &'static World) -> Result<(), Error> {
         let pods: Api<Pod> = Api::namespaced(world.cluster.client(), probe.namespace);
         pods.create(&PostParams::default(), &object(pod)).await?;
     }
+    let mut told = Vec::new();
     for probe in &probes {
-        let told = told(world, probe).await?;
-        let silent = probe.silent.iter().map(|place| format!("{place} is silent"));
-        let answering = probe.answering.iter().map(|place| format!("{place} answers"));
-        let names = std::iter::once("names are found".to_owned());
-        let expected: Vec<_> = silent.chain(answering).chain(names).collect();
-        assert_eq!(told.lines().collect::<Vec<_>>(), expected, "{}", probe.name);
+        told.push(last_words(world, probe).await?);
     }
     pods.delete("asleep", &DeleteParams::default()).await?;
+    let policies: Api<NetworkPolicy> = Api::namespaced(world.cluster.client(), RUNS);
+    policies.delete(CLAIMED, &DeleteParams::default()).await?;
+    for (probe, told) in probes.iter().zip(told) {
+        let answering = probe.answering.iter().map(|place| format!("{place} answers"));
+        let silent = probe.silent.iter().map(|place| format!("{place} is silent"));
+        let names = std::iter::once("names are found".to_owned());
+        let expected: Vec<_> = answering.chain(silent).chain(names).collect();
+        assert_eq!(told.lines().collect::<Vec<_>>(), expected, "{}", probe.name);
+    }
+    let faults = fs::read_to_string(world.cluster.folder().join("policies.log"));
+    assert!(faults.is_err(), "policies that were not enforced: {}", faults.unwrap_or_default());
     Ok(())
 }
 
@@ -164,7 +177,7 @@ fn pod(name: &str, node: &str, labels: &Value, script: &str, environment: &Value
 }
 
 /// What a probe said when it had asked everywhere; it is removed.
-async fn told(world: &World, probe: &Probe<'_>) -> Result<String, Error> {
+async fn last_words(world: &World, probe: &Probe<'_>) -> Result<String, Error> {
     let pods: Api<Pod> = Api::namespaced(world.cluster.client(), probe.namespace);
     world
         .cluster

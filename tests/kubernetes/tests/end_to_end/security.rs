@@ -127,10 +127,16 @@ pub async fn runner(world: &'static World) -> Result<(), Error> {
     world.complete(RUNS, "looked-into").await.map(drop)
 }
 
-/// The same request in another namespace makes a golden of its own.
+/// The same request in another namespace makes a golden of its own; with a profile that says
+/// nothing of the network, whose policy is open.
 pub async fn goldens(world: &'static World) -> Result<(), Error> {
     world.namespace("others").await?;
-    world.submit("others", "mine", json!({})).await?;
+    let profiles: Api<BenchmarkProfile> = Api::all(world.cluster.client());
+    let mut spec = serde_json::to_value(profiles.get("default").await?.spec).unwrap();
+    spec.as_object_mut().unwrap().remove("network").expect("the default profile's network");
+    let profile = object(json!({ "metadata": { "name": "open" }, "spec": spec }));
+    profiles.create(&PostParams::default(), &profile).await?;
+    world.submit("others", "mine", json!({ "profile": "open" })).await?;
     let status = world.complete("others", "mine").await?;
     assert_eq!(status.correctness, Some(Verdict::Pass), "{}", status.message);
     assert_eq!(status.condition(ConditionType::GoldenReady).unwrap().reason, "GoldenMade");
