@@ -224,7 +224,7 @@ mod tests {
     use crate::measure::{Figure, Samples};
 
     fn figure(values: Vec<f64>) -> BenchmarkMetric {
-        Figure::higher("rate", "GB/s").of(&Samples { values, dropped: 0 })
+        Figure::higher("rate", "GB/s").of(&Samples { values, ..Samples::default() })
     }
 
     fn drawn(noise: &mut Noise, middle: f64, deviation: f64) -> BenchmarkMetric {

@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jiff::{Timestamp, Unit};
 use thiserror::Error;
 use warpforge_parity::verdict::{Short, Verdict};
 
+use crate::measure::now;
 use crate::model::{
     BenchmarkId, BenchmarkMetric, BenchmarkRunResult, BenchmarkSpec, BenchmarkSuiteRun, Component,
     Kind, PERCENTILE, Params, VERSION, Value,
@@ -222,11 +222,6 @@ fn unsteady(metric: &BenchmarkMetric) -> Option<String> {
     })
 }
 
-fn now() -> String {
-    let now = Timestamp::now();
-    now.round(Unit::Millisecond).unwrap_or(now).to_string()
-}
-
 /// The file of a run, as far as it has come.
 pub fn suite_run(
     selection: &Selection,
@@ -272,4 +267,89 @@ pub fn subject(selection: &Selection) -> String {
 pub fn shown(params: &Params) -> String {
     let pair = |(name, value): (&String, &Value)| format!("{name}={value}");
     params.iter().map(pair).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Figure, Samples};
+
+    fn figure(values: Vec<f64>) -> BenchmarkMetric {
+        Figure::higher("rate", "GB/s").of(&Samples { values, ..Samples::default() })
+    }
+
+    #[test]
+    fn verdicts_by_outcome_and_figures() {
+        let steady = || figure(vec![1.0; 20]);
+        let wide = || figure((0..20).map(f64::from).collect());
+        let tail = |name: &str| {
+            let mut metric = wide();
+            metric.tags.insert(PERCENTILE.to_owned(), name.to_owned());
+            metric
+        };
+        let table = [
+            (Ok(()), vec![steady()], Verdict::Pass, None),
+            (Ok(()), vec![steady(), tail("p99")], Verdict::Pass, None),
+            (Ok(()), vec![steady(), tail("p50")], Verdict::Inconclusive, Some("rate")),
+            (Ok(()), vec![steady(), wide()], Verdict::Inconclusive, Some("rate")),
+            (Ok(()), vec![figure(vec![1.0])], Verdict::Inconclusive, Some("1 samples are too few")),
+            (Ok(()), vec![figure(vec![f64::NAN; 20])], Verdict::Invalid, Some("is no number")),
+            (Ok(()), vec![], Verdict::Invalid, Some("nothing was measured")),
+            (Err(Unable::Missing("no GPU".into())), vec![], Verdict::Skipped, Some("no GPU")),
+            (Err(Unable::Failed("no disk".into())), vec![], Verdict::Fail, Some("no disk")),
+            (Err(Unable::Wrong("2 + 2 = 5".into())), vec![steady()], Verdict::Fail, Some("= 5")),
+            (Err(Unable::Interrupted), vec![steady()], Verdict::Inconclusive, Some("interrupted")),
+        ];
+        for (outcome, metrics, verdict, words) in table {
+            let (found, reason) = judge(&outcome, &metrics);
+            assert_eq!(found, verdict, "{outcome:?}");
+            match (words, &reason) {
+                (None, None) => {}
+                (Some(words), Some(reason)) => assert!(reason.contains(words), "{reason}"),
+                _ => panic!("{outcome:?}: {reason:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_is_a_defect_with_its_message() {
+        for (panic, text) in [
+            (catch_unwind(|| panic!("plain")), "plain"),
+            (catch_unwind(|| panic!("with {}", 1)), "with 1"),
+        ] {
+            let panic = panic.expect_err("it panics");
+            assert_eq!(defect(panic.as_ref()), format!("a defect of the benchmark: {text}"));
+        }
+    }
+
+    #[test]
+    fn a_run_is_read_as_it_was_written() {
+        let id = BenchmarkId { suite: "micro".to_owned(), name: "a".to_owned() };
+        let mut metric = figure(vec![0.1, 0.2, 0.3, 1e-300, 1e300, 2.0 / 3.0]).against("peak", 3.0);
+        metric.tags.insert("cores".to_owned(), "1".to_owned());
+        metric.span = Some(crate::model::Span { from: now(), to: now() });
+        let result = BenchmarkRunResult {
+            spec: BenchmarkSpec {
+                params: Params::from([
+                    ("size".to_owned(), Value::Integer(-1)),
+                    ("folder".to_owned(), Value::Text(String::new())),
+                ]),
+                ..planned(&id)
+            },
+            metrics: vec![metric],
+            success: false,
+            error_message: Some("\u{b1} \"quoted\"".to_owned()),
+            start_time: now(),
+            end_time: now(),
+            system: None,
+            verdict: Verdict::Inconclusive,
+            reason: Some("unsteady".to_owned()),
+            monitor: None,
+        };
+        let metadata = BTreeMap::from([(HARDWARE.to_owned(), "a machine".to_owned())]);
+        let run = suite_run(&Selection::default(), vec![result], 2, metadata);
+        assert_eq!((run.complete, run.verdict), (false, Verdict::Inconclusive));
+        let text = serde_json::to_string(&run).unwrap();
+        assert_eq!(serde_json::from_str::<BenchmarkSuiteRun>(&text).unwrap(), run);
+    }
 }

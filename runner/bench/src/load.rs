@@ -29,10 +29,10 @@ pub trait Load: Send {
 
 type Make = fn() -> Box<dyn Load>;
 
-/// What can be put under load.
-pub const LOADS: &[(Component, Make)] = &[
-    (Component::Cpu, cpu_flops::load),
-    (Component::Gpu, gpu::load::make),
-    (Component::Ram, mem_bandwidth::load),
-    (Component::Storage, disk_io::load),
+/// What can be put under load, and the parameters of the component's benchmark that matter to it.
+pub const LOADS: &[(Component, Make, &[&str])] = &[
+    (Component::Cpu, cpu_flops::load, &[]),
+    (Component::Gpu, gpu::load::make, &[gpu::DEVICES]),
+    (Component::Ram, mem_bandwidth::load, &[]),
+    (Component::Storage, disk_io::load, &["folder", "size_mib"]),
 ];

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::model::{BenchmarkMetric, Expectation};
+use jiff::{Timestamp, Unit};
+
+use crate::model::{BenchmarkMetric, Expectation, Span};
 use crate::statistics::{interval, median};
 use crate::suite::{Context, Unable};
 
@@ -23,6 +25,8 @@ pub struct Samples {
     pub values: Vec<f64>,
     /// How many the hardware's throttling made worthless.
     pub dropped: u64,
+    /// From the beginning of the first to the end of the last.
+    pub span: Option<Span>,
 }
 
 /// Takes samples for about `time`: each call of `block` is one, and returns a value for each of
@@ -32,6 +36,16 @@ pub fn collect<const N: usize>(
     time: Duration,
     mut block: impl FnMut() -> Result<[f64; N], Unable>,
 ) -> Result<[Samples; N], Unable> {
+    let (samples, _) = collect_beside(cx, time, || block().map(|values| (values, ())))?;
+    Ok(samples)
+}
+
+/// The same; with whatever else the blocks that count yield.
+pub fn collect_beside<T, const N: usize>(
+    cx: &Context<'_>,
+    time: Duration,
+    mut block: impl FnMut() -> Result<([f64; N], T), Unable>,
+) -> Result<([Samples; N], Vec<T>), Unable> {
     let begun = Instant::now();
     loop {
         cx.check()?;
@@ -41,11 +55,12 @@ pub fn collect<const N: usize>(
         }
     }
     let mut taken: [Samples; N] = std::array::from_fn(|_| Samples::default());
-    let begun = Instant::now();
+    let mut beside = Vec::new();
+    let (first, begun) = (now(), Instant::now());
     loop {
         cx.check()?;
         let from = Instant::now();
-        let values = block()?;
+        let (values, other) = block()?;
         let throttled = cx.watch.throttled(from, Instant::now());
         for (samples, value) in taken.iter_mut().zip(values) {
             if throttled {
@@ -54,10 +69,23 @@ pub fn collect<const N: usize>(
                 samples.values.push(value);
             }
         }
+        if !throttled {
+            beside.push(other);
+        }
         if done(&taken, begun.elapsed(), time) {
-            return Ok(taken);
+            let span = Span { from: first, to: now() };
+            for samples in &mut taken {
+                samples.span = Some(span.clone());
+            }
+            return Ok((taken, beside));
         }
     }
+}
+
+/// As files have it.
+pub(crate) fn now() -> String {
+    let now = Timestamp::now();
+    now.round(Unit::Millisecond).unwrap_or(now).to_string()
 }
 
 fn done(taken: &[Samples], elapsed: Duration, time: Duration) -> bool {
@@ -113,6 +141,7 @@ impl Figure {
                 median: 0.0,
                 interval: None,
                 dropped: 0,
+                span: None,
                 expectation: None,
             },
         }
@@ -132,6 +161,7 @@ impl Figure {
             samples: samples.values.len() as u64,
             interval: interval(&samples.values),
             dropped: samples.dropped,
+            span: samples.span.clone(),
             ..self.metric
         }
     }
@@ -143,5 +173,87 @@ impl BenchmarkMetric {
         let percent = 100.0 * self.value / value;
         self.expectation = Some(Expectation { of: of.into(), value, percent });
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::Sysroot;
+    use crate::model::Params;
+    use crate::suite::{Stop, Watch};
+    use crate::system::{Surroundings, System};
+
+    /// Says of every third block that the hardware was throttled.
+    #[derive(Default)]
+    struct Hot(Mutex<u64>);
+
+    impl Watch for Hot {
+        fn doing(&self, _: &str) {}
+
+        fn throttled(&self, _: Instant, _: Instant) -> bool {
+            let mut asked = self.0.lock().unwrap();
+            *asked += 1;
+            asked.is_multiple_of(3)
+        }
+    }
+
+    fn within<T>(milliseconds: u64, burn_in: u64, work: impl FnOnce(&Context<'_>) -> T) -> T {
+        let system = System::read(&Sysroot::at("/nowhere"), &Surroundings::default());
+        work(&Context {
+            duration: Duration::from_millis(milliseconds),
+            burn_in: Duration::from_millis(burn_in),
+            params: &Params::new(),
+            system: &system,
+            stop: &Stop::default(),
+            watch: &Hot::default(),
+        })
+    }
+
+    #[test]
+    fn blocks_of_the_burn_in_and_beside_throttling_do_not_count() {
+        let count = Cell::new(0_u64);
+        let (samples, beside) = within(40, 5, |cx| {
+            let found = collect_beside(cx, cx.duration, || {
+                std::thread::sleep(Duration::from_millis(1));
+                count.set(count.get() + 1);
+                Ok(([count.get() as f64], count.get()))
+            });
+            let ([samples], beside) = found.unwrap();
+            (samples, beside)
+        });
+        let kept: Vec<_> = beside.iter().map(|block| *block as f64).collect();
+        assert_eq!(samples.values, kept, "what is beside belongs to what counts");
+        assert!(samples.dropped > 0 && beside[0] > 1, "{samples:?}");
+        // Two of three count, from the first after the burn-in on.
+        let begun = beside[0];
+        assert!(beside.iter().all(|block| (block - begun) % 3 != 2), "{beside:?}");
+        let metric = Figure::higher("rate", "1/s").of(&samples);
+        assert_eq!((metric.samples, metric.dropped), (kept.len() as u64, samples.dropped));
+        let span = metric.span.unwrap();
+        assert!(span.from < span.to, "{span:?}");
+    }
+
+    #[test]
+    fn sampling_ends_when_the_figure_is_known_or_the_time_is_up() {
+        let taken = |time, value: fn(u64) -> f64| {
+            let mut count = 0;
+            let found = within(time, 0, |cx| {
+                collect(cx, cx.duration, || {
+                    std::thread::sleep(Duration::from_micros(100));
+                    count += 1;
+                    Ok([value(count)])
+                })
+            });
+            let [samples] = found.unwrap();
+            samples.values.len()
+        };
+        assert_eq!(taken(60_000, |_| 1.0), ENOUGH);
+        assert!(taken(50, |count| count as f64) >= LEAST);
+        // However short the time is, there are samples for an interval.
+        assert!(taken(1, |count| (count % 7) as f64) >= 2);
     }
 }

@@ -215,6 +215,14 @@ pub struct Expectation {
     pub percent: f64,
 }
 
+/// A stretch of time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Span {
+    pub from: String,
+    pub to: String,
+}
+
 /// One figure of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -236,6 +244,9 @@ pub struct BenchmarkMetric {
     /// How many samples were left out because the hardware was throttled beside them.
     #[serde(default)]
     pub dropped: u64,
+    /// When its samples were taken: what a timeline has between the two was seen beside them.
+    #[serde(default)]
+    pub span: Option<Span>,
     /// What it is held against, where something is known.
     pub expectation: Option<Expectation>,
 }

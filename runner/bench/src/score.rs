@@ -45,7 +45,9 @@ mod tests {
     use crate::model::BenchmarkMetric;
 
     fn metrics(rate: f64, latency: f64) -> Vec<BenchmarkMetric> {
-        let of = |figure: Figure, value| figure.of(&Samples { values: vec![value], dropped: 0 });
+        let of = |figure: Figure, value| {
+            figure.of(&Samples { values: vec![value], ..Samples::default() })
+        };
         vec![of(Figure::higher("rate", "GB/s"), rate), of(Figure::lower("latency", "ns"), latency)]
     }
 

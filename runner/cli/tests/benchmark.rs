@@ -163,6 +163,19 @@ fn one_that_cannot_run_is_skipped_with_its_reason_and_stops_no_other() {
 }
 
 #[test]
+fn one_that_fails_is_told_by_the_exit_code_and_stops_no_other() {
+    let scratch = Scratch::new();
+    let names = ["--benchmark", "disk_io", "--benchmark", "mem_latency"];
+    let args = ["run", "--suite", "micro", "--param", "folder=/nowhere/at/all", "--json"];
+    let (code, out, _) = benchmark(&scratch, &[&args[..], &names, &BRIEF].concat());
+    let run: Json = serde_json::from_str(&out).unwrap();
+    let [failed, other] = [&run["benchmarks"][0], &run["benchmarks"][1]];
+    assert_eq!((code, &failed["verdict"], &failed["success"]), (1, &json!("fail"), &json!(false)));
+    assert!(failed["error_message"].as_str().unwrap().contains("/nowhere/at/all"), "{failed}");
+    assert!(!other["metrics"].as_array().unwrap().is_empty(), "{other}");
+}
+
+#[test]
 fn all_at_once_gives_the_same_results_in_their_order() {
     let scratch = Scratch::new();
     let names = ["--benchmark", "mem_latency", "--benchmark", "net_latency"];
@@ -187,17 +200,38 @@ fn the_monitor_looks_on_and_its_records_have_the_documented_form() {
     assert!(summary["overhead_percent"].is_number());
     let records = read_json(&scratch.path().join("seen.json"));
     assert_valid("monitor", &records);
+    // Figures say which records were taken beside their samples.
+    let span = &run["benchmarks"][0]["metrics"][0]["span"];
+    assert!(span["from"].as_str().unwrap() <= span["to"].as_str().unwrap(), "{span}");
+    assert!(records.as_array().unwrap().iter().any(|record| {
+        record["timestamp"].as_str().unwrap()[..16] == span["from"].as_str().unwrap()[..16]
+    }));
     let record = &records[0];
     for field in ["timestamp", "total_memory_bytes", "memory_utilization_percent", "gpu_usage"] {
         assert!(!record[field].is_null(), "{field} of {record}");
     }
 }
 
+#[test]
+fn without_a_file_the_monitors_summary_alone_is_kept() {
+    let scratch = Scratch::new();
+    let args = ["run", "--suite", "micro", "--benchmark", "mem_latency", "--json"];
+    let monitor = ["--monitor", "--monitor-interval", "0.05"];
+    let (_, out, _) = benchmark(&scratch, &[&args[..], &monitor, &BRIEF].concat());
+    let run: Json = serde_json::from_str(&out).unwrap();
+    assert!(run["benchmarks"][0]["monitor"]["records"].as_u64() >= Some(1), "{out}");
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+}
+
 /// Starts a run that lasts until it is ended, and waits until it keeps something.
 fn started(scratch: &Scratch, args: &[&str]) -> Child {
+    started_for(scratch, "600", args)
+}
+
+fn started_for(scratch: &Scratch, seconds: &str, args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_warpforge"));
     command.current_dir(scratch.path()).args(["benchmark", "run", "--suite", "micro"]).args(args);
-    command.args(["--duration", "600", "--export-file", "kept.json"]);
+    command.args(["--duration", seconds, "--export-file", "kept.json"]);
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let until = Instant::now() + Duration::from_mins(1);
     while !scratch.path().join("kept.json").exists() {
@@ -231,6 +265,21 @@ fn an_interrupted_run_keeps_what_it_has_and_leaves_nothing_else() {
     assert_eq!(results[0]["reason"], "interrupted");
     let left: Vec<_> = fs::read_dir(scratch.path()).unwrap().map(|e| e.unwrap().path()).collect();
     assert_eq!(left, [scratch.path().join("kept.json")]);
+}
+
+#[test]
+fn figures_known_before_an_interruption_are_kept() {
+    let scratch = Scratch::new();
+    // A dozen figures, of which each takes from 0.4 to 1 s.
+    let args = ["--benchmark", "mem_latency", "--burnin-seconds", "0"];
+    let mut child = started_for(&scratch, "12", &args);
+    sleep(Duration::from_millis(2500));
+    assert_eq!(interrupt(&mut child), 3);
+    let kept = read_json(&scratch.path().join("kept.json"));
+    let result = &kept["benchmarks"][0];
+    assert_eq!((&kept["complete"], &result["reason"]), (&json!(false), &json!("interrupted")));
+    let figures = result["metrics"].as_array().unwrap();
+    assert!(!figures.is_empty() && figures[0]["value"].as_f64() > Some(0.0), "{result}");
 }
 
 #[test]

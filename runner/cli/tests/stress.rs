@@ -75,6 +75,22 @@ fn an_interruption_keeps_what_was_done_and_seen() {
 }
 
 #[test]
+fn memory_and_storage_under_load_are_right_and_leave_nothing() {
+    let scratch = Scratch::new();
+    let folder = format!("folder={}", scratch.path().display());
+    let storage = ["storage", "--param", &folder, "--param", "size_mib=16"];
+    for args in [&["ram"][..], &storage] {
+        let args = [args, &["--duration", "0.1", "--json"]].concat();
+        let (code, out, err) = stress(&scratch, &args);
+        assert_eq!((code, err.as_str()), (0, ""), "{args:?}: {out}");
+        let ran: Json = serde_json::from_str(&out).unwrap();
+        assert_eq!((&ran["component"], &ran["verdict"]), (&args[0].into(), &"pass".into()));
+        assert!(ran["tally"]["checks"].as_u64() > Some(0), "{ran}");
+    }
+    assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0, "a file is left");
+}
+
+#[test]
 fn a_gpu_works_or_is_named_as_missing() {
     let (code, out, err) = stress(&Scratch::new(), &["gpu", "--duration", "0.2", "--json"]);
     let ran: Json = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code} {out} {err}"));
@@ -90,13 +106,14 @@ fn a_gpu_works_or_is_named_as_missing() {
 
 #[test]
 fn what_cannot_be_done_is_refused() {
-    let table: [(&str, &[&str]); 7] = [
+    let table: [(&str, &[&str]); 8] = [
         ("component", &["cpo"]),
         ("no-load", &["network"]),
         ("no-time", &["cpu", "--duration", "0"]),
         ("no-monitor", &["cpu", "--monitor-output", "seen.json"]),
         ("no-folder", &["cpu", "--monitor", "--monitor-output", "absent/seen.json"]),
-        ("no-parameter", &["cpu", "--param", "colour=red"]),
+        ("no-parameter", &["storage", "--param", "colour=red"]),
+        ("no-effect", &["cpu", "--param", "cores=1"]),
         ("nothing", &[]),
     ];
     for (name, args) in table {

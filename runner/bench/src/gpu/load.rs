@@ -1,11 +1,11 @@
-//! Products of matrices on every GPU for as long as is asked, each of them compared with the first
-//! one bit for bit.
+//! Products of matrices on GPUs for as long as is asked, each of them compared with the first one
+//! bit for bit.
 
 use std::time::Duration;
 
 use super::device::{Difference, GpuText};
 use super::product::{Precision, Product, repeats};
-use super::{ALL, Device, Kernels, Memory, find};
+use super::{DEVICES, Device, Kernels, Memory, find};
 use crate::load::{Load, Round};
 use crate::suite::{Context, Unable};
 
@@ -15,7 +15,7 @@ const SIZES: [usize; 3] = [8192, 4096, 2048];
 const PRECISIONS: [Precision; 2] = [Precision::Bf16, Precision::Fp16];
 const ROUND: Duration = Duration::from_millis(500);
 
-/// Every GPU under load.
+/// GPUs under load.
 #[derive(Default)]
 pub(crate) struct Gpus {
     gpus: Vec<Gpu>,
@@ -39,7 +39,7 @@ impl Load for Gpus {
     }
 
     fn prepare(&mut self, cx: &Context<'_>) -> Result<(), Unable> {
-        let devices = find(ALL, cx.system, Kernels::Compiled)?;
+        let devices = find(cx.text(DEVICES), cx.system, Kernels::Compiled)?;
         self.gpus = devices.iter().map(|device| Gpu::new(cx, device)).collect::<Result<_, _>>()?;
         Ok(())
     }
@@ -124,12 +124,14 @@ impl Gpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::ALL;
     use crate::gpu::trial::{unless_missing, with};
-    use crate::model::Params;
+    use crate::model::{Params, Value};
 
     #[test]
     fn a_product_that_differs_is_found_and_named() {
-        with(&Params::new(), |cx| {
+        let devices = [(DEVICES.to_owned(), Value::Text(ALL.to_owned()))];
+        with(&Params::from(devices), |cx| {
             let mut load = Gpus::default();
             if unless_missing(load.prepare(cx)).is_none() {
                 return;

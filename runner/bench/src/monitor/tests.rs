@@ -139,7 +139,8 @@ fn the_real_machine_is_watched_at_a_small_and_stated_cost() {
     let timeline = monitor.stop();
     let summary = &timeline.summary;
     assert!(summary.records >= 10 && summary.seconds >= 0.5, "{summary:?}");
-    assert!(summary.overhead_percent > 0.0 && summary.overhead_percent < 100.0, "{summary:?}");
+    // Twenty looks a second: at one a second the same cost is below 1 %.
+    assert!(summary.overhead_percent > 0.0 && summary.overhead_percent < 20.0, "{summary:?}");
     assert_eq!(summary.interval_seconds, 0.05);
     let record = &timeline.taken[5].record;
     assert!(record.total_memory_bytes.unwrap() > 1 << 20);

@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     duration: Duration,
 
-    /// Set a parameter (`warpforge benchmark describe` shows those of the component's benchmark)
+    /// Set a parameter: `devices` of gpu; `folder` and `size_mib` of storage
     #[arg(long = "param", value_name = "NAME=VALUE", value_parser = param)]
     params: Vec<(String, String)>,
 
@@ -76,8 +76,19 @@ pub fn run(args: &Args, ui: &mut Ui) -> anyhow::Result<Exit> {
     Ok(ran.verdict.into())
 }
 
-/// Those of the benchmark that stands for the component: its kernels are the load.
+/// Those of the benchmark that stands for the component, whose kernels are the load; a parameter
+/// that would change nothing is refused.
 fn params(args: &Args) -> anyhow::Result<Params> {
+    let load = LOADS.iter().find(|(component, ..)| *component == args.component);
+    let taken = load.map_or(&[][..], |(.., taken)| *taken);
+    if let Some((name, _)) = args.params.iter().find(|(name, _)| !taken.contains(&name.as_str())) {
+        let help = match taken {
+            [] => "it has none: all of the component is put under load".to_owned(),
+            _ => format!("there are {}", taken.join(", ")),
+        };
+        let message = format!("`stress {}` has no parameter {name}", args.component);
+        return Err(Misuse::new(message, help).into());
+    }
     let selection = Selection { components: vec![args.component], ..Selection::default() };
     let mut chosen = choose(&selection)?;
     drive::configure(&mut chosen, &args.params).map_err(|error| bad_param(&error))?;
@@ -92,7 +103,8 @@ fn drive(
     handle: Option<Handle>,
     ui: &mut Ui,
 ) -> anyhow::Result<StressRun> {
-    let Some((_, make)) = LOADS.iter().find(|(component, _)| *component == args.component) else {
+    let load = LOADS.iter().find(|(component, ..)| *component == args.component);
+    let Some((_, make, _)) = load else {
         let message = format!("{} cannot be put under load yet", args.component);
         return Err(Misuse::new(message, "see `warpforge stress --help`")
             .ending(Exit::Skipped)

@@ -74,20 +74,22 @@ fn floor(bucket: usize) -> u64 {
 /// The percentiles in microseconds, with `figure`'s unit and tags. `blocks` are the operations in
 /// the order in which they came. Neighbours are taken together until enough of them lie beyond a
 /// percentile to speak of it, and each such group is a sample. One that too few operations could
-/// tell is left out.
+/// tell is left out. `beside` are the samples that came of the same blocks.
 pub(super) fn percentiles(
     blocks: &[Histogram],
+    beside: &Samples,
     tagged: impl Fn(Figure) -> Figure,
 ) -> Vec<BenchmarkMetric> {
     let figures = PERCENTILES.iter().filter_map(|(name, share)| {
-        let samples = samples(blocks, *share)?;
+        let values = values(blocks, *share)?;
+        let samples = Samples { values, ..beside.clone() };
         let figure = Figure::lower("latency", "us").tag(PERCENTILE, *name);
         Some(tagged(figure).of(&samples))
     });
     figures.collect()
 }
 
-fn samples(blocks: &[Histogram], share: f64) -> Option<Samples> {
+fn values(blocks: &[Histogram], share: f64) -> Option<Vec<f64>> {
     let total: u64 = blocks.iter().map(|block| block.total).sum();
     if (total as f64) * (1.0 - share) < 1.0 {
         return None;
@@ -105,7 +107,7 @@ fn samples(blocks: &[Histogram], share: f64) -> Option<Samples> {
     if values.is_empty() {
         values.push(group.quantile(share) / 1e3);
     }
-    Some(Samples { values, dropped: 0 })
+    Some(values)
 }
 
 #[cfg(test)]
@@ -140,7 +142,9 @@ mod tests {
     #[test]
     fn a_percentile_needs_operations_beyond_it() {
         let names = |blocks: &[Histogram]| {
-            let metrics = percentiles(blocks, |figure| figure.tag("depth", "1"));
+            let beside = Samples { dropped: 3, ..Samples::default() };
+            let metrics = percentiles(blocks, &beside, |figure| figure.tag("depth", "1"));
+            assert!(metrics.iter().all(|metric| metric.dropped == 3), "{metrics:?}");
             let told = |metric: BenchmarkMetric| (metric.tags[PERCENTILE].clone(), metric.samples);
             metrics.into_iter().map(told).collect::<Vec<_>>()
         };
@@ -156,7 +160,8 @@ mod tests {
 
     #[test]
     fn percentiles_are_microseconds() {
-        let metrics = percentiles(&[counted(vec![50_000; 100])], |figure| figure);
+        let metrics =
+            percentiles(&[counted(vec![50_000; 100])], &Samples::default(), |figure| figure);
         assert!((metrics[0].value - 50.0).abs() < 0.5, "{}", metrics[0].value);
         assert_eq!((metrics[0].unit.as_str(), metrics[0].higher_is_better), ("us", false));
     }

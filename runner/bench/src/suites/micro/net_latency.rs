@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::latency::{self, Histogram};
-use crate::measure::{Figure, collect};
+use crate::measure::{Figure, collect_beside};
 use crate::model::{BenchmarkMetric, BenchmarkSpec, Component, Value};
 use crate::netserver::{LONGEST, Peer, Role, Session};
 use crate::suite::{Benchmark, Context, Unable};
@@ -54,17 +54,15 @@ impl Benchmark for Latency {
             return Err(Unable::Failed("it was not prepared".to_owned()));
         };
         cx.watch.doing("round trips");
-        let mut blocks = Vec::new();
         let mut back = vec![0; self.message.len()];
-        let [samples] = collect(cx, cx.duration, || {
+        let ([samples], blocks) = collect_beside(cx, cx.duration, || {
             let mut latencies = Histogram::default();
             let trips = block(stream, &self.message, &mut back, &mut latencies);
             let (trips, elapsed) = trips.map_err(|_| session.ended())?;
             if back != self.message {
                 return Err(Unable::Wrong("a message came back changed".to_owned()));
             }
-            blocks.push(latencies);
-            Ok([trips as f64 / elapsed.as_secs_f64()])
+            Ok(([trips as f64 / elapsed.as_secs_f64()], latencies))
         })?;
         let tagged = |figure: Figure| {
             figure
@@ -73,9 +71,7 @@ impl Benchmark for Latency {
                 .tag("way", "round trip")
         };
         found.push(tagged(Figure::higher("round_trips", "1/s")).of(&samples));
-        // The burn-in's come first and do not count.
-        let counted = samples.values.len() + samples.dropped as usize;
-        found.extend(latency::percentiles(&blocks[blocks.len() - counted..], tagged));
+        found.extend(latency::percentiles(&blocks, &samples, tagged));
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use self::drive::{Block, Drive, Plan};
 use self::file::Scratch;
 use self::order::Order;
 use super::latency;
-use crate::measure::{Figure, collect};
+use crate::measure::{Figure, collect_beside};
 use crate::model::{BenchmarkMetric, BenchmarkSpec, Component, Value};
 use crate::suite::{Benchmark, Context, Unable};
 
@@ -161,19 +161,14 @@ fn measured(
     let plan = case.plan(scratch.bytes, sequential);
     let mut content = Stamped::default();
     let mut drive = Drive::begin(&scratch.file, plan, &mut content, (0, u64::MAX))?;
-    let mut latencies = Vec::new();
-    let [samples] = collect(cx, time, || {
+    let ([samples], latencies) = collect_beside(cx, time, || {
         let block = drive.block(SAMPLE)?;
-        let rate = case.scale(plan.block) * rate(&block);
-        latencies.push(block.latencies);
-        Ok([rate])
+        Ok(([case.scale(plan.block) * rate(&block)], block.latencies))
     })?;
     let tagged = |figure| case.tagged(figure, drive.engine(), scratch.direct);
     let rate = tagged(case.figure()).of(&samples);
-    // The burn-in's come first and do not count.
-    let counted = samples.values.len() + samples.dropped as usize;
-    let counted = &latencies[latencies.len() - counted..];
-    Ok(std::iter::once(rate).chain(latency::percentiles(counted, tagged)).collect())
+    let latencies = latency::percentiles(&latencies, &samples, tagged);
+    Ok(std::iter::once(rate).chain(latencies).collect())
 }
 
 impl Case {
