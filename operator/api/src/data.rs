@@ -11,7 +11,7 @@ use crate::bounds;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Workload {
-    /// Which one, such as `bert-squad`. `warpforge list workloads` has all.
+    /// Which one, such as `bert-squad`. `warpforge run --help` has all.
     #[schemars(length(min = 1, max = 63), regex(pattern = bounds::WORD))]
     pub name: String,
     /// How large: one of the workload's presets, such as `tiny`. Left out: the workload's default.

@@ -276,7 +276,7 @@ pub struct Allowed {
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub volume_claims: Vec<String>,
     /// Resources beside `cpu`, `memory` and `ephemeral-storage`, such as `nvidia.com/gpu` or
-    /// `rdma/*`.
+    /// `rdma/*`. A list with none leaves workers their vendor's own GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 253)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]

@@ -133,6 +133,10 @@ pub fn resolve(
         let why = "it runs in the pass Warpforge, which passes or goldenPolicy leave out";
         refusals.wrong("programUri", why);
     }
+    let thresholds = thresholds(spec.thresholds.as_ref(), usual_thresholds);
+    if compares {
+        check_judging(policy, &thresholds, &mut refusals);
+    }
     let resolved = Resolved {
         profile: ProfileRef {
             name: profile.name.clone(),
@@ -150,7 +154,7 @@ pub fn resolve(
         data,
         artifacts,
         tolerances: tolerances(spec.tolerances.as_ref(), usual_tolerances),
-        thresholds: thresholds(spec.thresholds.as_ref(), usual_thresholds),
+        thresholds,
         failure_policy,
         pending_deadline_seconds: pending,
         run_deadline_seconds: deadline,
@@ -185,6 +189,18 @@ fn passes(asked: &[Pass], policy: GoldenPolicy, refusals: &mut Refusals) -> Vec<
         refusals.wrong("passes", format!("goldenPolicy {policy:?} leaves no pass to compute"));
     }
     passes
+}
+
+/// What no worker can do yet. Workers refuse it with the same words; here no pod starts for it.
+fn check_judging(policy: GoldenPolicy, thresholds: &Thresholds, refusals: &mut Refusals) {
+    if policy == GoldenPolicy::Skip {
+        let why = "Skip: Pass 2 starts from golden's state, and cannot do without yet";
+        refusals.wrong("goldenPolicy", why);
+    }
+    if thresholds.maximum_regression.is_some() {
+        let why = "workers have no baselines that a run could be held against";
+        refusals.wrong("thresholds.maximumRegression", why);
+    }
 }
 
 fn golden_places(namespace: &str, goldens: &Goldens) -> GoldenPlaces {

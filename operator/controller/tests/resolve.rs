@@ -62,7 +62,8 @@ fn generous() -> ProfileSeen {
     allowed.uri_prefixes = strings(&["s3://models/team/", "s3://scratch"]);
     allowed.secrets = strings(&["team-*"]);
     allowed.volume_claims = strings(&["squad"]);
-    allowed.resources = strings(&["rdma/*", "nvidia.com/mig-1g.5gb", "hugepages-2Mi"]);
+    allowed.resources =
+        strings(&["nvidia.com/gpu", "rdma/*", "nvidia.com/mig-1g.5gb", "hugepages-2Mi"]);
     allowed.node_selectors =
         vec![NodeLabel { key: "gpu".into(), values: strings(&["rtx4080", "a*"]) }];
     allowed.tolerations = strings(&["dedicated"]);
@@ -276,6 +277,15 @@ const ROWS: &[(Edit, &str)] = &[
         "priorityClassName: system-node-critical is not on the profile's list \
          allowed.priorityClasses",
     ),
+    // What workers cannot do yet.
+    (
+        |s| s.golden_policy = Some(GoldenPolicy::Skip),
+        "goldenPolicy: Skip: Pass 2 starts from golden's state, and cannot do without yet",
+    ),
+    (
+        |s| s.thresholds = Some(regression("0.05")),
+        "thresholds.maximumRegression: workers have no baselines that a run could be held against",
+    ),
     // What the API server's rules also refuse.
     (|s| s.workload = None, "spec: exactly one of workload, model and suite"),
     (
@@ -287,6 +297,10 @@ const ROWS: &[(Edit, &str)] = &[
     ),
     (|s| s.workers[1].name = "a".into(), "workers: two groups have the same name"),
 ];
+
+fn regression(most: &str) -> Thresholds {
+    Thresholds { maximum_regression: Some(Decimal(most.into())), ..Thresholds::default() }
+}
 
 fn limit(spec: &mut BenchmarkRunSpec, name: &str, most: &str) {
     spec.workers[0].resources.limits.insert(name.into(), amount(most));
@@ -313,6 +327,45 @@ fn what_is_allowed_and_what_is_refused() {
         let mut spec = request();
         edit(&mut spec);
         assert_eq!(outcome(&spec, &profile), *expected);
+    }
+}
+
+/// Rows: what a profile lists, its most of `nvidia.com/gpu`, and the name and number of GPUs that a
+/// worker of Nvidia's asks for.
+#[test]
+fn a_vendors_own_gpus_are_bound_by_list_and_limit() {
+    const GPU: &str = "nvidia.com/gpu";
+    const MIG: &str = "nvidia.com/mig-1g.5gb";
+    let unlisted = |field: &str, name: &str| {
+        format!("workers[b].{field}: {name} is not on the profile's list allowed.resources")
+    };
+    let too_many =
+        |field: &str| format!("workers[b].{field}: 3 is more than the profile's limit of 2");
+    let ok = || "ok".to_owned();
+    for (listed, most, name, count, expected) in [
+        // A profile that lists no resources leaves a vendor its own, and no other.
+        (None, None, None, 2, ok()),
+        (None, None, Some(GPU), 2, ok()),
+        (None, None, Some(MIG), 1, unlisted("gpuResourceName", MIG)),
+        // A list binds it.
+        (Some(GPU), None, None, 2, ok()),
+        (Some("nvidia.com/*"), None, None, 2, ok()),
+        (Some("rdma/*"), None, None, 2, unlisted("gpusPerWorker", GPU)),
+        (Some(MIG), None, Some(GPU), 2, unlisted("gpuResourceName", GPU)),
+        (Some("rdma/*"), None, None, 0, ok()),
+        // So does a limit, whatever is listed.
+        (None, Some("2"), None, 2, ok()),
+        (None, Some("2"), None, 3, too_many("gpusPerWorker")),
+        (Some(GPU), Some("2"), Some(GPU), 3, too_many("gpuResourceName")),
+    ] {
+        let mut profile = profile();
+        profile.spec.allowed.resources = listed.into_iter().map(str::to_owned).collect();
+        profile.spec.limits.resources =
+            most.into_iter().map(|most| (GPU.to_owned(), amount(most))).collect();
+        let mut spec = request();
+        spec.workers[1].gpu_resource_name = name.map(str::to_owned);
+        spec.workers[1].gpus_per_worker = Some(count);
+        assert_eq!(outcome(&spec, &profile), expected, "{listed:?} {most:?} {name:?} {count}");
     }
 }
 
@@ -358,7 +411,6 @@ fn the_golden_policy_decides_which_passes_run() {
     for (asked, policy, expected) in [
         (both.clone(), GoldenPolicy::Reuse, both.clone()),
         (both.clone(), GoldenPolicy::Only, vec![Pass::Golden]),
-        (both.clone(), GoldenPolicy::Skip, vec![Pass::Warpforge]),
         (vec![Pass::Warpforge], GoldenPolicy::Reuse, vec![Pass::Warpforge]),
         (vec![Pass::Warpforge, Pass::Golden], GoldenPolicy::Refresh, both),
     ] {
@@ -371,9 +423,13 @@ fn the_golden_policy_decides_which_passes_run() {
 fn a_suite_takes_nothing_from_a_profile_that_is_about_passes() {
     let mut strict = profile();
     let defaults = &mut strict.spec.defaults;
-    defaults.golden_policy = GoldenPolicy::Refresh;
-    defaults.thresholds =
-        Some(Thresholds { fail_on_performance: Some(true), ..Thresholds::default() });
+    defaults.golden_policy = GoldenPolicy::Skip;
+    defaults.thresholds = Some(regression("0.05"));
+    assert_eq!(
+        outcome(&request(), &strict),
+        "goldenPolicy: Skip: Pass 2 starts from golden's state, and cannot do without yet; \
+         thresholds.maximumRegression: workers have no baselines that a run could be held against"
+    );
     let suite = Suite {
         name: "micro".into(),
         benchmarks: Vec::new(),

@@ -2,7 +2,7 @@
 //! whether the machine has what the run needs, waits for its peers, brings or makes the golden,
 //! has the passes or the benchmarks run in child processes, stores the results, and writes the
 //! message that the operator reads. The passes are never in this process: one that crashes or is killed for want of
-//! memory takes nothing of this with it. Nothing here prints, and nothing here computes a number.
+//! memory takes nothing of this with it. Nothing here prints, and nothing here computes what is compared.
 
 mod agent;
 mod artifacts;

@@ -1,11 +1,14 @@
 //! What a report says, in the words of the last message.
 
+mod power;
+
 use std::fs;
 use std::path::Path;
 
 use warpforge_operator_api::contract::{Figure, PassResults, Results, Termination};
 use warpforge_operator_api::{Reason, Verdict};
 use warpforge_parity::bundle::{LOSS_CURVE, LossCurve, METRICS, Metrics, REPORT_JSON};
+use warpforge_parity::performance::Pass;
 use warpforge_parity::report::{Report, VERSION};
 use warpforge_parity::verdict::Verdict as Judged;
 
@@ -85,6 +88,11 @@ pub fn results(report: &Report) -> Results {
             results.ratio = speed.ratio.and_then(|ratio| Figure::new(ratio.value));
         }
     }
+    if let Some(timeline) = &report.timeline {
+        let watts = |pass| power::mean_watts(timeline, pass).and_then(Figure::new);
+        results.golden.power_watts = watts(Pass::Golden);
+        results.warpforge.power_watts = watts(Pass::Warpforge);
+    }
     results.worst_error = worst.and_then(Figure::new);
     results
 }
@@ -106,4 +114,36 @@ pub fn golden_results(folder: &Path) -> Results {
         golden.metric(&name, value.0);
     }
     Results { golden, ..Results::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use warpforge_parity::judge::{Parity, Settings};
+
+    use super::*;
+
+    #[test]
+    fn power_is_told_of_the_passes_that_were_watched() {
+        let parity = Parity::of(Vec::new(), Vec::new(), Settings::default().tolerances);
+        let mut report = Report::new("x", parity);
+        let power = |report: &Report| {
+            let Results { golden, warpforge, .. } = results(report);
+            (golden.power_watts, warpforge.power_watts)
+        };
+        assert_eq!(power(&report), (None, None), "nobody looked");
+        let timeline = json!({
+            "interval_seconds": 1.0,
+            "seconds": [1.0, 2.0],
+            "series": [{ "name": "GPU 0 power", "unit": "W", "values": [50.0, 300.0] }],
+            "spans": [
+                { "name": "loading", "pass": null, "from_seconds": 0.0, "to_seconds": 1.5 },
+                { "name": "warpforge", "pass": "warpforge", "from_seconds": 1.5, "to_seconds": 3.0 },
+            ],
+            "missing": [],
+            "overhead_percent": 0.1,
+        });
+        report.timeline = Some(serde_json::from_value(timeline).unwrap());
+        assert_eq!(power(&report), (None, Figure::new(300.0)), "golden was brought");
+    }
 }

@@ -140,6 +140,14 @@ pub fn request(spec: &RunnerSpec, ranks: &RankMap) -> Result<Request, Refusal> {
     }
     let run = &spec.spec;
     let store = run.artifacts.as_ref().map(|artifacts| &artifacts.s3);
+    if run.data.hugging_face_token_secret.is_some() {
+        let why = "workers fetch nothing from the hub yet; bring the data in data.volumeClaims";
+        return refuse("data.huggingFaceTokenSecret", why);
+    }
+    if run.workload.is_none() && !run.data.accept_licenses.is_empty() {
+        let why = "a workload's data have licences to accept; models and suites bring none";
+        return refuse("data.acceptLicenses", why);
+    }
     let (subject, mut options, limit) = match (&run.workload, &run.model, &run.suite) {
         (Some(workload), None, None) => of_workload(workload, run)?,
         (None, Some(model), None) => of_model(model, run, store)?,
@@ -149,10 +157,6 @@ pub fn request(spec: &RunnerSpec, ranks: &RankMap) -> Result<Request, Refusal> {
     let program = run.program_uri.as_ref();
     let program = program.map(|uri| Source::parse("programUri", uri, &run.data, store));
     let program = program.transpose()?;
-    if run.data.hugging_face_token_secret.is_some() {
-        let why = "workers fetch nothing from the hub yet; bring the data in data.volumeClaims";
-        return refuse("data.huggingFaceTokenSecret", why);
-    }
     let training = !matches!(subject, Subject::Model { training: false, .. });
     let is_workload = matches!(subject, Subject::Workload { .. });
     if is_workload {

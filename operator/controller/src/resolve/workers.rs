@@ -106,17 +106,25 @@ impl Checks<'_> {
         if usual.is_none() {
             self.refusals.wrong(self.at("gpusPerWorker"), "a Cpu worker has no GPUs");
         }
-        if Some(resource_name) != usual {
-            self.device("gpuResourceName", resource_name, i64::from(count));
+        let field = if named.is_some() { "gpuResourceName" } else { "gpusPerWorker" };
+        // A vendor's own resource comes with the vendor, unless the profile lists resources.
+        if Some(resource_name) == usual && self.profile.spec.allowed.resources.is_empty() {
+            self.device_within_limit(field, resource_name, i64::from(count));
+        } else {
+            self.device(field, resource_name, i64::from(count));
         }
         Some(Gpus { resource_name: resource_name.to_owned(), count })
     }
 
-    /// A device plugin's resource that is not every run's.
+    /// A device plugin's resource that the profile must list.
     fn device(&mut self, field: &str, name: &str, count: i64) {
         if !allow::listed(&self.profile.spec.allowed.resources, name) {
             self.refusals.not_allowed(self.at(field), name, "resources");
         }
+        self.device_within_limit(field, name, count);
+    }
+
+    fn device_within_limit(&mut self, field: &str, name: &str, count: i64) {
         self.within_limit(field, name, &Quantity::whole(count.unsigned_abs()));
     }
 

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Patch, PatchParams, PostParams};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use warpforge_operator_api::Verdict;
 use warpforge_operator_api::status::Phase;
 
@@ -68,4 +72,33 @@ fn a_replica_that_was_stopped_for_long_ends_instead_of_going_on() {
         assert_ne!(code.code(), Some(0), "{}", first.log());
         assert_eq!(holder(&scene).await, identity);
     });
+}
+
+/// The holder's clock is an hour off, one way or the other: what counts is that its record changes.
+#[test]
+fn a_lease_is_neither_taken_nor_kept_by_a_clock_that_is_wrong() {
+    for hours in [-1, 1] {
+        scene(async |scene| {
+            let leases = scene.api::<Lease>();
+            let renewed = || {
+                let time = Timestamp::now() + SignedDuration::from_hours(hours);
+                json!({ "holderIdentity": "another", "leaseDurationSeconds": 3,
+                        "renewTime": MicroTime(time) })
+            };
+            let lease = json!({ "metadata": { "name": "warpforge-operator" }, "spec": renewed() });
+            let lease = serde_json::from_value(lease).unwrap();
+            leases.create(&PostParams::default(), &lease).await.unwrap();
+            let operator = scene.operator();
+            for _ in 0..10 {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                let patch = Patch::Merge(json!({ "spec": renewed() }));
+                let params = PatchParams::default();
+                leases.patch("warpforge-operator", &params, &patch).await.unwrap();
+                assert!(!operator.leads().await, "{hours} h: it took what another holds");
+            }
+            let last = std::time::Instant::now();
+            until("the operator to lead", async || operator.leads().await.then_some(())).await;
+            assert!(last.elapsed() >= Duration::from_secs(2), "{:?}", last.elapsed());
+        });
+    }
 }

@@ -70,6 +70,14 @@ fn line(change: &Value, step: Step) -> String {
 
 const MODEL: &str = "s3://models/a/m.pt2";
 
+fn token() -> Value {
+    json!({ "huggingFaceTokenSecret": { "name": "hub", "key": "token" } })
+}
+
+fn licences() -> Value {
+    json!({ "acceptLicenses": ["coco"] })
+}
+
 #[test]
 fn requests_become_arguments() {
     let workload = json!({
@@ -163,6 +171,7 @@ fn what_cannot_be_done_is_refused_by_its_field() {
         (json!({ "passes": ["Golden"], "artifacts": null }), "artifacts: a golden alone"),
         (json!({ "tolerances": { "metrics": { "relative": "1" } } }), "tolerances.metrics: "),
         (json!({ "thresholds": { "maximumRegression": "0.1" } }), "thresholds.maximumRegression: "),
+        (json!({ "data": token() }), "data.huggingFaceTokenSecret: workers fetch nothing"),
         (program("data://other/p.mlir"), "programUri: data://other/p.mlir names no volume"),
         (program("data://squad/../p.mlir"), "programUri: "),
         (
@@ -198,6 +207,8 @@ fn what_cannot_be_done_is_refused_by_its_field() {
         ("thresholds", json!({ "minimumRatio": "1" }), "thresholds.minimumRatio: "),
         ("thresholds", json!({ "failOnPerformance": true }), "thresholds.failOnPerformance: "),
         ("artifacts", json!(null), "model.uri: s3://models/a/m.pt2 is in an object store"),
+        ("data", token(), "data.huggingFaceTokenSecret: "),
+        ("data", licences(), "data.acceptLicenses: a workload's data"),
     ] {
         let mut change = forward.clone();
         change[name] = value;
@@ -311,6 +322,8 @@ fn what_a_suite_cannot_do_is_refused_by_its_field() {
         (with("thresholds", json!({ "minimumRatio": "1" })), 1, "thresholds: "),
         (with("tolerances", json!({ "loss": { "relative": "1" } })), 1, "tolerances: "),
         (with("programUri", json!("s3://b/p.mlir")), 1, "programUri: "),
+        (with("data", token()), 1, "data.huggingFaceTokenSecret: "),
+        (with("data", licences()), 1, "data.acceptLicenses: "),
         (suite(&micro), 3, "workers: 3 workers: the first runs the suite"),
         (parameter("peer"), 2, "suite.parameters.peer: the other end is a second worker"),
         (parameter("a=b"), 1, "suite.parameters.a=b: "),
