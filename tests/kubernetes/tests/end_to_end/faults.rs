@@ -17,7 +17,7 @@ use warpforge_operator_api::{BenchmarkProfile, BenchmarkRunStatus, Verdict, labe
 use warpforge_test_kubernetes::{Error, Node, Slow};
 use warpforge_tests::campaign;
 
-use crate::world::{PATIENCE, RUNS, World, merge, note};
+use crate::world::{BUCKET, PATIENCE, RUNS, World, merge, note};
 use table::{FAULTS, Fault, Harm, LONG, SLOW};
 
 /// A profile that allows what the faults ask for, and secrets that they name.
@@ -79,6 +79,10 @@ pub async fn all(world: &'static World) -> Result<(), Error> {
         let named = status.reason.ends_with(fault.reason);
         if status.correctness != Some(fault.verdict) || !named {
             problems.push(format!("{}: {:?}, {told}", fault.name, status.correctness));
+        } else if matches!(fault.harm, Harm::Node(..) | Harm::NodeDeleted)
+            && !lost_and_tried_elsewhere(&status)
+        {
+            problems.push(format!("{}: its node was not lost: {:?}", fault.name, status.attempts));
         } else if status.message.len() < 20 {
             problems.push(format!("{}: nobody understands {told:?}", fault.name));
         }
@@ -88,6 +92,11 @@ pub async fn all(world: &'static World) -> Result<(), Error> {
     let seed = campaign::seed();
     assert!(problems.is_empty(), "WARPFORGE_TEST_SEED={seed}\n{}", problems.join("\n"));
     Ok(())
+}
+
+fn lost_and_tried_elsewhere(status: &BenchmarkRunStatus) -> bool {
+    let reasons: Vec<_> = status.attempts.iter().map(|attempt| attempt.reason.as_str()).collect();
+    matches!(reasons[..], ["NodeLost", _]) && status.excluded_nodes.len() == 1
 }
 
 /// The slow way to the object store, laid once.
@@ -304,6 +313,23 @@ pub async fn deleted(world: &'static World) -> Result<(), Error> {
             })
             .await?;
     }
+    // What a finished run stored stays when the run is deleted.
+    world.submit(RUNS, "deleted", json!({})).await?;
+    let report = world.complete(RUNS, "deleted").await?.report.expect("a report").uri;
+    nothing_is_left(world, "deleted").await?;
+    world.runs(RUNS).delete("deleted", &DeleteParams::default()).await?;
+    let runs = world.runs(RUNS);
+    world
+        .cluster
+        .until("the run to go", PATIENCE, async || {
+            let there = runs.get_opt("deleted").await.map_err(|error| error.to_string())?;
+            if there.is_none() { Ok(()) } else { Err("it is there".to_owned()) }
+        })
+        .await?;
+    let key = report.strip_prefix(&format!("s3://{BUCKET}/")).unwrap().to_owned();
+    let client = world.s3.client(warpforge_test_kubernetes::s3::READER);
+    let read = client.head_object().bucket(BUCKET).key(&key).send().await;
+    assert!(read.is_ok(), "{report}: {read:?}");
     Ok(())
 }
 

@@ -170,8 +170,12 @@ fn pod(name: &str, node: &str, labels: &Value, script: &str, environment: &Value
             "nodeName": node,
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 1,
+            "securityContext": { "runAsNonRoot": true, "runAsUser": 65532,
+                                 "seccompProfile": { "type": "RuntimeDefault" } },
             "containers": [{ "name": "main", "image": stock::SHELL, "args": [script],
-                             "env": environment }],
+                             "env": environment,
+                             "securityContext": { "allowPrivilegeEscalation": false,
+                                                  "capabilities": { "drop": ["ALL"] } } }],
         },
     })
 }

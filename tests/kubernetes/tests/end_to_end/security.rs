@@ -52,6 +52,11 @@ fn wordless() -> Vec<(&'static str, Value)> {
         ("host-path", worker(json!({ "volumes": [{ "hostPath": { "path": "/" } }] }))),
         ("privileged", worker(json!({ "securityContext": { "privileged": true } }))),
         ("host-network", worker(json!({ "hostNetwork": true }))),
+        (
+            "secret-elsewhere",
+            json!({ "data": { "huggingFaceTokenSecret": {
+                "name": "s3", "key": "AWS_ACCESS_KEY_ID", "namespace": "others" } } }),
+        ),
         ("secret-env", worker(json!({ "env": [{ "name": "A", "valueFrom": {} }] }))),
     ]
 }

@@ -154,7 +154,7 @@ pub async fn schedule(world: &'static World) -> Result<(), Error> {
     let cron = schedules.get(&format!("{RELEASE}-small")).await?;
     let template = cron.spec.unwrap().job_template;
     let jobs: Api<Job> = Api::namespaced(world.cluster.client(), RELEASE);
-    let job = json!({ "metadata": { "name": "by-hand" }, "spec": template.spec });
+    let job = json!({ "metadata": { "name": "by-hand" }, "spec": template.spec.clone() });
     jobs.create(&PostParams::default(), &object(job)).await?;
     world
         .cluster
@@ -166,6 +166,34 @@ pub async fn schedule(world: &'static World) -> Result<(), Error> {
         .await?;
     let run = world.runs(RELEASE).get("by-hand").await?;
     assert_eq!(run.status.unwrap().correctness, Some(Verdict::Pass));
+
+    // Another verdict ends the Job at once: nobody tries again until it passes.
+    let mut template = serde_json::to_value(template.spec).unwrap();
+    let arguments = &mut template["template"]["spec"]["containers"][0]["args"];
+    let arguments = arguments.as_array_mut().unwrap();
+    let argument = arguments.iter_mut().find(|argument| *argument == "--set=expect={}");
+    *argument.expect("the demo expects nothing") = "--set=expect=what".into();
+    let job = json!({ "metadata": { "name": "by-hand-wrong" }, "spec": template });
+    jobs.create(&PostParams::default(), &object(job)).await?;
+    let status = world
+        .cluster
+        .until("the end of the schedule's Job", PATIENCE, async || {
+            let job = jobs.get("by-hand-wrong").await.map_err(|error| error.to_string())?;
+            let status = job.status.unwrap_or_default();
+            let failed = |kind: &str| {
+                let conditions = status.conditions.iter().flatten();
+                conditions.into_iter().any(|one| one.type_ == kind && one.status == "True")
+            };
+            if failed("Failed") { Ok(status) } else { Err(format!("{status:?}")) }
+        })
+        .await?;
+    let reasons: Vec<_> =
+        status.conditions.iter().flatten().filter_map(|one| one.reason.clone()).collect();
+    assert!(reasons.contains(&"PodFailurePolicy".to_owned()), "{reasons:?}");
+    assert_eq!(status.failed, Some(1), "it was tried again");
+    let run = world.runs(RELEASE).get("by-hand-wrong").await?;
+    let status = run.status.unwrap();
+    assert_eq!((status.correctness, status.exit_code), (Some(Verdict::Invalid), Some(5)));
     Ok(())
 }
 

@@ -73,7 +73,11 @@ pub fn program(name: &str) -> PathBuf {
 
 fn operator_image(folder: &Path) -> Result<Image, Error> {
     let entrypoint = ["/usr/bin/warpforge-operator"];
-    Image::of_programs(folder, OPERATOR, &[program("warpforge-operator")], &entrypoint)
+    let image =
+        Image::of_programs(folder, OPERATOR, &[program("warpforge-operator")], &entrypoint)?;
+    let size = fs::metadata(image.archive()).unwrap().len();
+    assert!(size < 40_000_000, "the operator's image has {size} bytes");
+    Ok(image)
 }
 
 /// As `images/runner-cpu.Containerfile` lays it out, without a base.
@@ -94,16 +98,14 @@ impl World {
         edit(&older.join("Chart.yaml"), "\nversion: ", "\nversion: 0.0.1-before.");
         edit(&older.join("files/crds/benchmarkruns.yaml"), "programUri", "onceUri");
         let options = ["--values", values.to_str().unwrap(), "--wait", "--timeout=3m"];
+        self.namespace(RELEASE).await?;
         for (verb, chart) in [("install", older), ("upgrade", chart)] {
-            let create = ["--create-namespace"].iter().filter(|_| verb == "install");
             let words = [verb, RELEASE, chart.to_str().unwrap()];
-            let words: Vec<_> = words.iter().chain(&options).chain(create).copied().collect();
-            self.helm(&words);
+            self.helm(&[&words[..], &options].concat());
             let fields = self.fields().await?;
             assert_eq!(fields.contains("programUri"), verb == "upgrade", "after {verb}");
         }
-        self.namespace(RUNS).await?;
-        self.namespace_secret(RELEASE).await
+        self.namespace(RUNS).await
     }
 
     /// The definition of runs, as the API server has it.
@@ -163,15 +165,12 @@ impl World {
         ended(&mut command, code)
     }
 
-    /// A namespace for runs, with the secret that the profile names.
+    /// A namespace that takes no pods but restricted ones, with the secret that the profile names.
     pub async fn namespace(&self, name: &str) -> Result<(), Error> {
         let namespaces: Api<Namespace> = Api::all(self.cluster.client());
-        let namespace = object(json!({ "metadata": { "name": name } }));
+        let labels = json!({ "pod-security.kubernetes.io/enforce": "restricted" });
+        let namespace = object(json!({ "metadata": { "name": name, "labels": labels } }));
         namespaces.create(&PostParams::default(), &namespace).await?;
-        self.namespace_secret(name).await
-    }
-
-    async fn namespace_secret(&self, name: &str) -> Result<(), Error> {
         let secrets: Api<Secret> = Api::namespaced(self.cluster.client(), name);
         let secret = object(json!({
             "metadata": { "name": "s3" },
