@@ -164,3 +164,110 @@ impl View for Bars {
         self.all.println(text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Result;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::{ProgressDrawTarget, TermLike};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A terminal that keeps what is written since its lines were last cleared.
+    #[derive(Clone, Debug, Default)]
+    struct Screen(Arc<Mutex<String>>);
+
+    impl Screen {
+        fn write(&self, text: &str) {
+            self.0.lock().unwrap().push_str(text);
+        }
+
+        fn taken(&self) -> String {
+            std::mem::take(&mut self.0.lock().unwrap())
+        }
+    }
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            120
+        }
+
+        fn move_cursor_up(&self, _: usize) -> Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _: usize) -> Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _: usize) -> Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _: usize) -> Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, text: &str) -> Result<()> {
+            self.write(text);
+            self.write("\n");
+            Ok(())
+        }
+
+        fn write_str(&self, text: &str) -> Result<()> {
+            self.write(text);
+            Ok(())
+        }
+
+        fn clear_line(&self) -> Result<()> {
+            Ok(())
+        }
+
+        fn flush(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn of_status(status: &Value) -> BenchmarkRun {
+        serde_json::from_value(json!({
+            "metadata": { "name": "a" },
+            "spec": { "workload": { "name": "bert-squad" } },
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_terminal_shows_a_bar_for_each_run() {
+        let screen = Screen::default();
+        let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
+        let mut bars = Bars { all: MultiProgress::with_draw_target(target), runs: BTreeMap::new() };
+        // Of the bar that was drawn last for a name, at the end of its column.
+        let filled = |text: &str, name: &str| {
+            let (_, bar) = text.rsplit_once(name).unwrap_or_else(|| panic!("no {name}: {text}"));
+            bar.chars().take(60).filter(|part| *part == '\u{2588}').count()
+        };
+        let running = json!({ "phase": "Running", "progress": {
+            "summary": "Warpforge 30/60", "pass": "Warpforge", "step": 30, "steps": 60, "etaSeconds": 90,
+            "updatedAt": "2026-01-01T00:00:00Z" } });
+        bars.here("half", &of_status(&running)).unwrap();
+        let text = screen.taken();
+        assert!(text.contains(", 90 s to go"), "{text}");
+        assert_eq!(filled(&text, "half"), 12, "{text}");
+        let ended = json!({ "type": "Complete", "status": "True", "reason": "Agrees",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z" });
+        let complete = json!({ "phase": "Complete", "correctness": "Pass", "reason": "Agrees",
+                               "conditions": [ended] });
+        bars.here("done", &of_status(&complete)).unwrap();
+        let text = screen.taken();
+        assert!(text.contains("Correctness Pass: Agrees"), "{text}");
+        assert_eq!((filled(&text, "half"), filled(&text, "done")), (12, 24), "{text}");
+        bars.gone("half").unwrap();
+        screen.taken();
+        bars.note("nothing can be seen").unwrap();
+        let text = screen.taken();
+        assert!(text.contains("nothing can be seen") && !text.contains("half"), "{text}");
+    }
+}

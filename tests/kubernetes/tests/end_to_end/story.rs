@@ -1,6 +1,7 @@
 //! What a user does, from the first run to the last.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::Api;
@@ -47,6 +48,11 @@ pub async fn demo(world: &'static World) -> Result<(), Error> {
     let page = world.warpforge(&["report", "cpu-demo", "--quiet"], 0);
     let page = fs::read_to_string(page.trim()).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("Pass"));
+    let browser = world.cluster.folder().join("browser");
+    fs::write(&browser, "#!/bin/sh\ncp \"$1\" opened.html\n").unwrap();
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+    world.warpforge(&["report", "cpu-demo", "--open"], 0);
+    assert_eq!(fs::read_to_string(world.cluster.folder().join("opened.html")).unwrap(), page);
 
     // The same again takes golden from the store.
     merge(&mut sample, json!({ "metadata": { "name": "cpu-demo-again" } }));

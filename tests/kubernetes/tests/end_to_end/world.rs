@@ -161,6 +161,7 @@ impl World {
         command.args(arguments).env("WARPFORGE_CLUSTER_NAMESPACE", RUNS);
         command.current_dir(self.cluster.folder());
         command.env("KUBECONFIG", self.cluster.kubeconfig());
+        command.env("BROWSER", self.cluster.folder().join("browser"));
         command.env("AWS_ACCESS_KEY_ID", s3::READER.0).env("AWS_SECRET_ACCESS_KEY", s3::READER.1);
         ended(&mut command, code)
     }
