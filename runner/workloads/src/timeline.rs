@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use warpforge_bench::monitor::{self, GpuUsage, MemoryOf, Monitor, Options, Record, Taken};
 use warpforge_parity::bundle::{self, Writer};
 use warpforge_parity::performance::Pass;
-use warpforge_parity::report::{Report, Series, Span, Timeline};
+use warpforge_parity::report::{Report, Series, Span, Timeline, WATTS};
 
 use crate::error::Error;
 
@@ -19,7 +19,7 @@ type OfGpu = fn(&GpuUsage) -> Option<f64>;
 
 /// What is drawn of each GPU.
 const OF_A_GPU: [(&str, &str, OfGpu); 2] =
-    [("", "%", |gpu| gpu.utilization_percent), (" power", "W", |gpu| gpu.power_watts)];
+    [("", "%", |gpu| gpu.utilization_percent), (" power", WATTS, |gpu| gpu.power_watts)];
 
 /// A stage of a run as a part of its time: what it is called, and the pass that runs in it.
 pub(crate) trait Part {

@@ -1,7 +1,7 @@
 //! Policies of the network. Kubernetes leaves them to the network, and the plugin that joins pods
 //! here knows none: this turns those of the API server into rules that the nodes' kernels enforce.
-//! A pod is free until the API server knows its address, a second or two after its start; to have
-//! it wait would cost every name it looks up then five.
+//! A pod is free until the API server knows its address, a second or two after its start: to have
+//! it wait would cost the first name it looks up five seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

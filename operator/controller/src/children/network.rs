@@ -92,22 +92,18 @@ fn is_wider(block: &str, other: &str) -> bool {
     let (Some((block, length)), Some((other, others))) = (parsed(block), parsed(other)) else {
         return false;
     };
-    let same = |one: &[u8], two: &[u8]| (0..length).all(|bit| bit_of(one, bit) == bit_of(two, bit));
-    length < others
-        && match (block, other) {
-            (IpAddr::V4(one), IpAddr::V4(two)) => same(&one.octets(), &two.octets()),
-            (IpAddr::V6(one), IpAddr::V6(two)) => same(&one.octets(), &two.octets()),
-            _ => false,
-        }
+    let in_common = match (block, other) {
+        (IpAddr::V4(one), IpAddr::V4(two)) => (one.to_bits() ^ two.to_bits()).leading_zeros(),
+        (IpAddr::V6(one), IpAddr::V6(two)) => (one.to_bits() ^ two.to_bits()).leading_zeros(),
+        _ => return false,
+    };
+    length < others && length <= in_common
 }
 
-fn parsed(block: &str) -> Option<(IpAddr, usize)> {
+/// The address and the length of a block's prefix.
+fn parsed(block: &str) -> Option<(IpAddr, u32)> {
     let (address, length) = block.split_once('/')?;
     Some((address.parse().ok()?, length.parse().ok()?))
-}
-
-fn bit_of(address: &[u8], bit: usize) -> bool {
-    address[bit / 8] & (0x80 >> (bit % 8)) != 0
 }
 
 fn service_port(name: &str, port: u16) -> ServicePort {

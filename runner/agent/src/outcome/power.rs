@@ -6,10 +6,9 @@
 use std::iter::once;
 
 use warpforge_parity::performance::Pass;
-use warpforge_parity::report::{Series, Span, Timeline};
+use warpforge_parity::report::{Series, Span, Timeline, WATTS};
 
-/// What power is counted in, and how the names of a GPU's figures begin.
-const WATTS: &str = "W";
+/// How the names of a GPU's figures begin.
 const GPU: &str = "GPU ";
 
 /// The mean power of all GPUs together in the time that the report gives to a pass; `None` where

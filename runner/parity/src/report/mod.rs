@@ -17,7 +17,7 @@ use crate::tolerance::Tolerances;
 use crate::verdict::{Reason, Verdict};
 pub use html::html;
 pub use junit::junit;
-pub use timeline::{Series, Span, Timeline};
+pub use timeline::{Series, Span, Timeline, WATTS};
 pub use training::{Attribution, TrainingReport};
 
 /// The form of [`Report`]; a reader that does not know it must not guess.

@@ -23,6 +23,9 @@ pub struct Timeline {
     pub overhead_percent: f64,
 }
 
+/// The unit of power.
+pub const WATTS: &str = "W";
+
 /// One figure over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {

@@ -299,38 +299,35 @@ pub async fn deleted(world: &'static World) -> Result<(), Error> {
                 if passed { Ok(()) } else { Err(now.name().to_owned()) }
             })
             .await?;
-        let uid = runs.get("deleted").await?.uid().unwrap_or_default();
-        runs.delete("deleted", &DeleteParams::default()).await?;
-        world
-            .cluster
-            .until("its pods to go", PATIENCE, async || {
-                let there = runs.get_opt("deleted").await.map_err(|error| error.to_string())?;
-                let pods = pods(world, &uid).await.map_err(|error| error.to_string())?;
-                match there.is_none() && pods.is_empty() {
-                    true => Ok(()),
-                    false => Err(format!("{} pods", pods.len())),
-                }
-            })
-            .await?;
+        delete(world, "deleted").await?;
     }
     // What a finished run stored stays when the run is deleted.
     world.submit(RUNS, "deleted", json!({})).await?;
     let report = world.complete(RUNS, "deleted").await?.report.expect("a report").uri;
-    nothing_is_left(world, "deleted").await?;
-    world.runs(RUNS).delete("deleted", &DeleteParams::default()).await?;
-    let runs = world.runs(RUNS);
-    world
-        .cluster
-        .until("the run to go", PATIENCE, async || {
-            let there = runs.get_opt("deleted").await.map_err(|error| error.to_string())?;
-            if there.is_none() { Ok(()) } else { Err("it is there".to_owned()) }
-        })
-        .await?;
+    delete(world, "deleted").await?;
     let key = report.strip_prefix(&format!("s3://{BUCKET}/")).unwrap().to_owned();
     let client = world.s3.client(warpforge_test_kubernetes::s3::READER);
     let read = client.head_object().bucket(BUCKET).key(&key).send().await;
     assert!(read.is_ok(), "{report}: {read:?}");
     Ok(())
+}
+
+/// Deletes a run, and waits until it and its pods are gone.
+async fn delete(world: &World, name: &str) -> Result<(), Error> {
+    let runs = world.runs(RUNS);
+    let uid = runs.get(name).await?.uid().unwrap_or_default();
+    runs.delete(name, &DeleteParams::default()).await?;
+    world
+        .cluster
+        .until("its pods to go", PATIENCE, async || {
+            let there = runs.get_opt(name).await.map_err(|error| error.to_string())?;
+            let pods = pods(world, &uid).await.map_err(|error| error.to_string())?;
+            match there.is_none() && pods.is_empty() {
+                true => Ok(()),
+                false => Err(format!("{} pods", pods.len())),
+            }
+        })
+        .await
 }
 
 /// Operators are killed again and again while runs overlap: each run ends once, with its verdict.

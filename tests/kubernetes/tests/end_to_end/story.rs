@@ -181,22 +181,20 @@ pub async fn schedule(world: &'static World) -> Result<(), Error> {
     *argument.expect("the demo expects nothing") = "--set=expect=what".into();
     let job = json!({ "metadata": { "name": "by-hand-wrong" }, "spec": template });
     jobs.create(&PostParams::default(), &object(job)).await?;
-    let status = world
+    let (reason, pods) = world
         .cluster
         .until("the end of the schedule's Job", PATIENCE, async || {
             let job = jobs.get("by-hand-wrong").await.map_err(|error| error.to_string())?;
             let status = job.status.unwrap_or_default();
-            let failed = |kind: &str| {
-                let conditions = status.conditions.iter().flatten();
-                conditions.into_iter().any(|one| one.type_ == kind && one.status == "True")
-            };
-            if failed("Failed") { Ok(status) } else { Err(format!("{status:?}")) }
+            let mut conditions = status.conditions.iter().flatten();
+            match conditions.find(|one| one.type_ == "Failed" && one.status == "True") {
+                Some(failed) => Ok((failed.reason.clone(), status.failed)),
+                None => Err(format!("{status:?}")),
+            }
         })
         .await?;
-    let reasons: Vec<_> =
-        status.conditions.iter().flatten().filter_map(|one| one.reason.clone()).collect();
-    assert!(reasons.contains(&"PodFailurePolicy".to_owned()), "{reasons:?}");
-    assert_eq!(status.failed, Some(1), "it was tried again");
+    assert_eq!(reason.as_deref(), Some("PodFailurePolicy"));
+    assert_eq!(pods, Some(1), "it was tried again");
     let run = world.runs(RELEASE).get("by-hand-wrong").await?;
     let status = run.status.unwrap();
     assert_eq!((status.correctness, status.exit_code), (Some(Verdict::Invalid), Some(5)));
